@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host side of the guest protocol (docs/guest-protocol.md): starts a guest through a backend, runs one request at a
+ * time in it, and tells how it ended. All that a guest sends is hostile. One thread at a time for each guest. */
+#pragma once
+
+#include <stdbool.h>
+
+#include <jansson.h>
+#include <snipara-sandbox/backend.h>
+#include <snipara-sandbox/runtime.h>
+
+#include "base/buffer.h"
+#include "base/log.h"
+#include "plugin/registry.h"
+
+struct sbx_guest_process;
+
+/* Starts a guest and shakes hands: hello -> ready. `backend` outlives the guest. */
+int sbx_guest_start(const struct sbx_instance *backend, const struct sbx_logger *logger,
+                    const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                    struct sbx_guest_process **ret_guest, struct sbx_error *err);
+void sbx_guest_free(struct sbx_guest_process *guest); /* kills it; NULL is fine */
+
+bool sbx_guest_alive(const struct sbx_guest_process *guest);
+/* JSON object text of the isolation report; lives as long as the guest. */
+struct sbx_bytes sbx_guest_report(const struct sbx_guest_process *guest);
+/* "isolation" member of the report. */
+const char *sbx_guest_isolation(const struct sbx_guest_process *guest);
+/* From `ready`: {"runtime","version",...}; borrowed. */
+const json_t *sbx_guest_info(const struct sbx_guest_process *guest);
+/* Names of the session's variables as of the last result: a JSON array of strings, at most 200; borrowed. */
+const json_t *sbx_guest_names(const struct sbx_guest_process *guest);
+int sbx_guest_limit(struct sbx_guest_process *guest, const struct sbx_limits *limits, struct sbx_error *err);
+
+struct sbx_guest_execution {
+        struct sbx_bytes code; /* any bytes: what is not UTF-8 comes back as an `error` end */
+        const char *filename;
+        uint64_t deadline_ns;      /* 0: none; then `timeout` */
+        uint64_t cpu_limit_ns;     /* 0: none; then `timeout` */
+        uint64_t memory_bytes;     /* soft limit inside the guest: MemoryError instead of a kill; 0: none */
+        uint64_t grace_ns;         /* from the interrupt to the kill */
+        size_t output_max_bytes;   /* of stdout and of stderr each; what is beyond is counted and dropped */
+        size_t display_max_bytes;  /* of all display frames together */
+        const struct sbx_output_events *events;
+        /* Answers a tool_call frame of in-sandbox code; NULL: such calls fail. (Used by code mode.) */
+        int (*tool_call)(void *data, const char *name, struct sbx_bytes arguments, struct sbx_buffer *result);
+        void *tool_data;
+};
+/* Runs code to its end, whatever that is. 0 and a result; negative only when the request could not be sent at all
+ * (-ESRCH: the guest was dead before). After an end of `killed`, `lost`, or a kill after the grace period, the guest is
+ * dead (sbx_guest_alive). `call->cancel_fd` gives `cancelled`; `call->deadline_ns` counts as the execution's own if it
+ * is earlier. */
+int sbx_guest_execute(struct sbx_guest_process *guest, const struct sbx_guest_execution *execution,
+                      const struct sbx_call *call, struct sbx_result **ret_result, struct sbx_error *err);
+
+/* Variables. `get`: an object {name: {"type": "int", "repr": "1", "json": 1 (if it can be)}}, bounded; NULL names:
+ * all. The call is interrupted at its deadline and the guest killed if that does not help (-ETIMEDOUT). */
+int sbx_guest_get(struct sbx_guest_process *guest, const json_t *names, const struct sbx_call *call, json_t **ret,
+                  struct sbx_error *err);
+int sbx_guest_set(struct sbx_guest_process *guest, const char *name, const json_t *value, const struct sbx_call *call,
+                  char **ret_repr, struct sbx_error *err);
+int sbx_guest_clear(struct sbx_guest_process *guest, const struct sbx_call *call, struct sbx_error *err);
+
+/* Files, through the guest: paths are resolved inside, relative to its workspace. */
+int sbx_guest_file_read(struct sbx_guest_process *guest, const char *path, size_t max_bytes,
+                        const struct sbx_call *call, struct sbx_buffer *out, struct sbx_error *err);
+int sbx_guest_file_write(struct sbx_guest_process *guest, const char *path, struct sbx_bytes content,
+                         const struct sbx_call *call, struct sbx_error *err);
+int sbx_guest_file_list(struct sbx_guest_process *guest, const char *path, const struct sbx_call *call, json_t **ret,
+                        struct sbx_error *err);

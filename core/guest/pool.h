@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guests made ready ahead of demand: started, greeted, and warmed by a throw-away execution, so that a new session
+ * begins at once with pages of its own. One thread refills. Thread-safe. */
+#pragma once
+
+#include "guest/guest.h"
+
+struct sbx_pool;
+
+/* `size` 0: no thread, every take starts a guest (and does not warm it: it is about to run its one execution). */
+int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_logger *logger, unsigned size,
+                 struct sbx_pool **ret_pool, struct sbx_error *err);
+void sbx_pool_free(struct sbx_pool *pool); /* ends the thread and the guests that nobody took */
+/* A ready guest for `spec`: one from the pool when its runtime is the pool's (limits are then set on it), else a
+ * fresh one. Dead pool guests are never handed out. */
+int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                  struct sbx_guest_process **ret_guest, struct sbx_error *err);

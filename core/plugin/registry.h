@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plugin instances: find the file, load, check, open, start, and hand out by name. Thread-safe. */
+#pragma once
+
+#include <stdbool.h>
+
+#include <snipara-sandbox/plugin.h>
+
+#include "config/config.h"
+
+struct sbx_registry;
+
+/* Directories of the installation, made absolute: configured at build time, or relative to the program when it runs
+ * from the build tree (SNIPARA_SANDBOX_BUILD_ROOT is set by the development environment only). */
+struct sbx_directories {
+        char *plugins, *libexec, *guests, *config, *state, *runtime;
+};
+
+/* Tool services for struct sbx_host, filled in by core/tools through core/runtime; all NULL until then. */
+struct sbx_tool_services {
+        void *data;
+        int (*list)(void *data, struct sbx_output *ret_json, struct sbx_error *err);
+        int (*submit)(void *data, const char *name, struct sbx_bytes arguments, const char *principal,
+                      const struct sbx_tool_events *events, struct sbx_tool_task **ret_task, struct sbx_error *err);
+        void (*cancel)(void *data, struct sbx_tool_task *task);
+        void (*release)(void *data, struct sbx_tool_task *task);
+};
+
+/* A plugin that was loaded and checked. `plugin` is the host's own copy: members that the file's older or smaller
+ * struct lacks are zero. */
+struct sbx_module {
+        struct sbx_plugin plugin;
+        char *path;
+        void *handle;
+};
+/* Loads and checks a file: regular, owner root or the user, not group- or world-writable (nor its directory), the entry
+ * symbol, ABI major, kind, name = file name, a sane option table. The error says what was wrong and what to do. */
+int sbx_module_load(const char *path, struct sbx_module **ret_module, struct sbx_error *err);
+void sbx_module_free(struct sbx_module *module);
+const char *sbx_plugin_kind_name(uint32_t kind);
+
+/* An opened (and started) instance. `ops` is the host's copy of the kind's struct, see instance.h helpers below. */
+struct sbx_instance {
+        const char *name;
+        const struct sbx_module *module;
+        void *state;
+        const void *ops; /* struct sbx_<kind>_ops, full size, zero-filled */
+        const struct sbx_settings *settings;
+        const struct sbx_settings *core_settings; /* options the core adds for the kind: see options.c (`pool`) */
+};
+
+int sbx_registry_new(const struct sbx_config *config, const struct sbx_logger *logger,
+                     const struct sbx_directories *directories, const struct sbx_tool_services *tools,
+                     struct sbx_registry **ret_registry, struct sbx_error *err);
+/* Stops and closes every instance, last started first; then unloads. */
+void sbx_registry_free(struct sbx_registry *registry);
+/* The instance of that name, loaded, opened and started at the first request. -ENOENT: no such entry (the error lists
+ * those of the kind); -EINVAL: of another kind, bad options; and what the plugin says. A failure is remembered for
+ * entries that are not `critical` only as long as the runtime lives: later requests answer the same. */
+int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
+                     const struct sbx_instance **ret_instance, struct sbx_error *err);
+/* Opens without starting, for `probe` and `plugins info`. */
+int sbx_registry_open(struct sbx_registry *registry, const char *name, const struct sbx_instance **ret_instance,
+                      struct sbx_error *err);
+/* Every plugin file found in the search path, sorted by name: for `plugins list`. The callback returns 0 to go on. */
+int sbx_registry_scan(struct sbx_registry *registry,
+                      int (*found)(void *data, const char *path, const struct sbx_module *module_or_null,
+                                   const struct sbx_error *problem),
+                      void *data);
+
+int sbx_directories_find(struct sbx_directories *ret_directories, struct sbx_error *err);
+void sbx_directories_free(struct sbx_directories *directories);
+
+/* Outputs that plugins append to. */
+struct sbx_buffer;
+int sbx_output_new(size_t max_bytes, struct sbx_output **ret_output);
+struct sbx_bytes sbx_output_bytes(const struct sbx_output *output);
+void sbx_output_free(struct sbx_output *output);
+int sbx_output_append(struct sbx_output *output, const void *data, size_t size);
