@@ -127,6 +127,13 @@ struct sbx_host {
                            struct sbx_tool_task **ret_task, struct sbx_error *err);
         void (*tool_cancel)(struct sbx_host_state *self, struct sbx_tool_task *task);
         void (*tool_release)(struct sbx_host_state *self, struct sbx_tool_task *task);
+
+        /* An output of the plugin's own, for the services that fill one (tool_list). -ENOMEM. output_bytes: what was
+         * appended so far, valid until the next append or output_free; NULL is fine for output_free. One thread at a
+         * time for each output. */
+        int (*output_new)(struct sbx_host_state *self, size_t max_bytes, struct sbx_output **ret_output);
+        struct sbx_bytes (*output_bytes)(struct sbx_host_state *self, const struct sbx_output *output);
+        void (*output_free)(struct sbx_host_state *self, struct sbx_output *output);
 };
 
 /* ---- descriptor ---------------------------------------------------------------------------------------- */
