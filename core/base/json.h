@@ -7,14 +7,17 @@
 
 #include "base/buffer.h"
 
-/* RFC 8259. Duplicate keys are refused. Size and nesting (at most 64 levels) are checked before anything is
- * allocated. `what` names the document in errors: "frame", "arguments". -EINVAL, -EFBIG, -ENOMEM. */
+/* RFC 8259. Duplicate keys are refused. Size, nesting (at most 64 levels) and the number of values are checked before
+ * anything is allocated: "[[],[],...]" would else take some fifty times its size in memory. A container counts as four
+ * values. `what` names the document in errors: "frame", "arguments". -EINVAL, -EFBIG, -ENOMEM. */
 #define SBX_JSON_DEPTH_MAX 64
+#define SBX_JSON_VALUES_MAX (1u << 20)
 int sbx_json_parse(struct sbx_bytes text, size_t max_bytes, const char *what, json_t **ret, struct sbx_error *err);
 /* The same, for a value of any type (not only object and array). */
 int sbx_json_parse_any(struct sbx_bytes text, size_t max_bytes, const char *what, json_t **ret,
                        struct sbx_error *err);
-/* Appends compact UTF-8 JSON, without newlines. */
+/* Appends compact UTF-8 JSON, without newlines; a real number in the fewest digits that read back the same. -EINVAL:
+ * `value` is NULL, or nested deeper than twice SBX_JSON_DEPTH_MAX (a parsed document may be wrapped, not a cycle). */
 int sbx_json_encode(const json_t *value, struct sbx_buffer *out);
 /* A JSON string from bytes of any quality: repaired UTF-8; NUL is kept as \u0000. NULL: -ENOMEM. */
 json_t *sbx_json_text(struct sbx_bytes text);
