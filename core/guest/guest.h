@@ -42,6 +42,7 @@ struct sbx_guest_execution {
         size_t output_max_bytes;   /* of stdout and of stderr each; what is beyond is counted and dropped */
         size_t display_max_bytes;  /* of all display frames together */
         const struct sbx_output_events *events;
+        const char *session_id, *notice; /* copied into the result; NULL: stays NULL there */
         /* Answers a tool_call frame of in-sandbox code; NULL: such calls fail. (Used by code mode.) */
         int (*tool_call)(void *data, const char *name, struct sbx_bytes arguments, struct sbx_buffer *result);
         void *tool_data;
