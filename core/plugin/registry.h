@@ -13,10 +13,13 @@ struct sbx_registry;
 /* Directories of the installation, made absolute: configured at build time, or relative to the program when it runs
  * from the build tree (SNIPARA_SANDBOX_BUILD_ROOT is set by the development environment only). */
 struct sbx_directories {
-        char *plugins, *libexec, *guests, *config, *state, *runtime;
+        char *plugins, *libexec, *guests, *config;
+        char *state, *runtime; /* made at the first use; NULL: the user has no home directory */
+        bool build_tree;       /* a plugin is plugins/NAME/NAME.so, its helper programs are in plugins/NAME/ */
 };
 
-/* Tool services for struct sbx_host, filled in by core/tools through core/runtime; all NULL until then. */
+/* Tool services for struct sbx_host, filled in by core/tools through core/runtime; all NULL until then: plugins that ask
+ * get -ENOTSUP. Read at each call. */
 struct sbx_tool_services {
         void *data;
         int (*list)(void *data, struct sbx_output *ret_json, struct sbx_error *err);
@@ -29,9 +32,10 @@ struct sbx_tool_services {
 /* A plugin that was loaded and checked. `plugin` is the host's own copy: members that the file's older or smaller
  * struct lacks are zero. */
 struct sbx_module {
-        struct sbx_plugin plugin;
+        struct sbx_plugin plugin; /* its `options` and `ops` are copies too, with this host's layout */
         char *path;
         void *handle;
+        int fd; /* -1, or what the file was loaded through */
 };
 /* Loads and checks a file: regular, owner root or the user, not group- or world-writable (nor its directory), the entry
  * symbol, ABI major, kind, name = file name, a sane option table. The error says what was wrong and what to do. */
@@ -46,9 +50,10 @@ struct sbx_instance {
         void *state;
         const void *ops; /* struct sbx_<kind>_ops, full size, zero-filled */
         const struct sbx_settings *settings;
-        const struct sbx_settings *core_settings; /* options the core adds for the kind: see options.c (`pool`) */
+        const struct sbx_settings *core_settings; /* options the core adds for the kind: see kinds.c (`pool`) */
 };
 
+/* All that is passed outlives the registry. `tools` may be NULL. */
 int sbx_registry_new(const struct sbx_config *config, const struct sbx_logger *logger,
                      const struct sbx_directories *directories, const struct sbx_tool_services *tools,
                      struct sbx_registry **ret_registry, struct sbx_error *err);
@@ -59,6 +64,10 @@ void sbx_registry_free(struct sbx_registry *registry);
  * entries that are not `critical` only as long as the runtime lives: later requests answer the same. */
 int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
                      const struct sbx_instance **ret_instance, struct sbx_error *err);
+/* Starts what has to run before anybody asks for it: every enabled entry that is `critical`, and every enabled sink and
+ * context source (by the name of its plugin: "sink-", "context-"). Fails when a critical one fails; of the others each
+ * failure is logged, and the entry is disabled. */
+int sbx_registry_start_required(struct sbx_registry *registry, const struct sbx_call *call, struct sbx_error *err);
 /* Opens without starting, for `probe` and `plugins info`. */
 int sbx_registry_open(struct sbx_registry *registry, const char *name, const struct sbx_instance **ret_instance,
                       struct sbx_error *err);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The services that one plugin instance gets: struct sbx_host of the ABI. Any thread; nothing changes after creation. */
+#include "plugin/internal.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+struct sbx_host_state {
+        struct sbx_host services;
+        struct sbx_host_setup setup;
+        char *libexec;
+};
+
+static void host_log(struct sbx_host_state *self, int level, const char *message) {
+        if (level < SBX_LOG_ERROR)
+                level = SBX_LOG_ERROR;
+        sbx_log(self->setup.logger, level > SBX_LOG_DEBUG ? SBX_LOG_DEBUG : level, "%s: %s", self->setup.instance_name,
+                message != NULL ? message : "(null)");
+}
+
+/* ---- options --------------------------------------------------------------------------------------------- */
+
+#define TYPE_BIT(type) (1u << (type))
+#define INTEGERS (TYPE_BIT(SBX_OPTION_INT) | TYPE_BIT(SBX_OPTION_SIZE) | TYPE_BIT(SBX_OPTION_DURATION))
+#define TEXTS (TYPE_BIT(SBX_OPTION_STRING) | TYPE_BIT(SBX_OPTION_ENUM) | TYPE_BIT(SBX_OPTION_PATH))
+
+/* The value of an option of one of `types`. A plugin that asks for another name or type has a bug: it is told in the
+ * log, and gets "unset". */
+static const struct sbx_value *find_value(struct sbx_host_state *self, const char *name, unsigned types) {
+        const struct sbx_settings *settings = self->setup.settings;
+
+        for (size_t i = 0; name != NULL && i < settings->count; i++)
+                if (strcmp(settings->table[i].name, name) == 0) {
+                        if ((types & TYPE_BIT(settings->table[i].type)) != 0)
+                                return &settings->values[i];
+                        break;
+                }
+        sbx_log(self->setup.logger, SBX_LOG_ERROR,
+                "%s: plugin %s asks for option \"%s\", which its table does not have with such a type",
+                self->setup.instance_name, self->setup.plugin_name, name != NULL ? name : "(null)");
+        return NULL;
+}
+
+static int host_option_bool(struct sbx_host_state *self, const char *name) {
+        const struct sbx_value *value = find_value(self, name, TYPE_BIT(SBX_OPTION_BOOL));
+
+        return value != NULL && value->set && value->boolean;
+}
+
+static int64_t host_option_int(struct sbx_host_state *self, const char *name) {
+        const struct sbx_value *value = find_value(self, name, INTEGERS);
+
+        return value != NULL && value->set ? value->integer : 0;
+}
+
+static double host_option_float(struct sbx_host_state *self, const char *name) {
+        const struct sbx_value *value = find_value(self, name, TYPE_BIT(SBX_OPTION_FLOAT));
+
+        return value != NULL && value->set ? value->real : 0.0;
+}
+
+static const char *host_option_string(struct sbx_host_state *self, const char *name) {
+        const struct sbx_value *value = find_value(self, name, TEXTS);
+
+        return value != NULL && value->set ? value->string : NULL;
+}
+
+static size_t host_option_count(struct sbx_host_state *self, const char *name) {
+        const struct sbx_value *value = find_value(self, name, TYPE_BIT(SBX_OPTION_STRINGS));
+        size_t count = 0;
+
+        if (value != NULL && value->strings != NULL)
+                while (value->strings[count] != NULL)
+                        count++;
+        return count;
+}
+
+static const char *host_option_item(struct sbx_host_state *self, const char *name, size_t index) {
+        size_t count = host_option_count(self, name);
+
+        return index < count ? find_value(self, name, TYPE_BIT(SBX_OPTION_STRINGS))->strings[index] : NULL;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------------------- */
+
+static uint64_t host_clock_ns(struct sbx_host_state *self) {
+        return sbx_clock_ns();
+}
+
+static int host_output_append(struct sbx_host_state *self, struct sbx_output *output, const void *data, size_t size) {
+        return sbx_output_append(output, data, size);
+}
+
+/* "state" and "runtime" come into being here, so that a plugin that asks for none leaves none behind. */
+static const char *writable_directory(struct sbx_host_state *self, const char *name, const char *path) {
+        struct sbx_error err = {0};
+
+        if (path == NULL)
+                sbx_log(self->setup.logger, SBX_LOG_ERROR,
+                        "%s: there is no %s directory, because this user has no home directory; set HOME or XDG_STATE_HOME",
+                        self->setup.instance_name, name);
+        else if (sbx_directory_create(path, &err) < 0)
+                sbx_log(self->setup.logger, SBX_LOG_ERROR, "%s: %s. %s", self->setup.instance_name, err.message,
+                        err.hint);
+        else
+                return path;
+        return NULL;
+}
+
+static const char *host_directory(struct sbx_host_state *self, const char *name) {
+        const struct sbx_directories *directories = self->setup.directories;
+
+        if (name == NULL)
+                return NULL;
+        if (strcmp(name, "libexec") == 0)
+                return self->libexec;
+        if (strcmp(name, "guests") == 0)
+                return directories->guests;
+        if (strcmp(name, "plugins") == 0)
+                return directories->plugins;
+        if (strcmp(name, "state") == 0)
+                return writable_directory(self, name, directories->state);
+        if (strcmp(name, "runtime") == 0)
+                return writable_directory(self, name, directories->runtime);
+        return NULL;
+}
+
+/* ---- tools ----------------------------------------------------------------------------------------------- */
+
+static int no_tools(const struct sbx_host_state *self, struct sbx_error *err) {
+        return sbx_error_set(err, -ENOTSUP, SBX_PLUGIN_ORIGIN,
+                             "Ask for tools after start(), in a program that opened a whole runtime.",
+                             "%s: there are no tools to call here", self->setup.instance_name);
+}
+
+static int host_tool_list(struct sbx_host_state *self, struct sbx_output *ret_json, struct sbx_error *err) {
+        const struct sbx_tool_services *tools = self->setup.tools;
+
+        if (tools == NULL || tools->list == NULL)
+                return no_tools(self, err);
+        return tools->list(tools->data, ret_json, err);
+}
+
+static int host_tool_submit(struct sbx_host_state *self, const char *name, struct sbx_bytes arguments,
+                            const char *principal, const struct sbx_tool_events *events,
+                            struct sbx_tool_task **ret_task, struct sbx_error *err) {
+        const struct sbx_tool_services *tools = self->setup.tools;
+        struct sbx_tool_events copy;
+        int r;
+
+        if (tools == NULL || tools->submit == NULL)
+                return no_tools(self, err);
+        if (name == NULL || events == NULL || ret_task == NULL || (arguments.data == NULL && arguments.size > 0))
+                return sbx_error_set(err, -EINVAL, SBX_PLUGIN_ORIGIN, NULL,
+                                     "%s: tool_submit() needs a name, events, arguments and a place for the task",
+                                     self->setup.instance_name);
+        r = sbx_struct_size_check(events, sizeof(*events), "struct sbx_tool_events", err);
+        if (r < 0)
+                return r;
+        sbx_struct_copy(&copy, sizeof(copy), events);
+        if (copy.done == NULL)
+                return sbx_error_set(err, -EINVAL, SBX_PLUGIN_ORIGIN, NULL,
+                                     "%s: tool_submit() needs events with a done()", self->setup.instance_name);
+        return tools->submit(tools->data, name, arguments, principal != NULL ? principal : "", &copy, ret_task, err);
+}
+
+static void host_tool_cancel(struct sbx_host_state *self, struct sbx_tool_task *task) {
+        const struct sbx_tool_services *tools = self->setup.tools;
+
+        if (tools != NULL && tools->cancel != NULL && task != NULL)
+                tools->cancel(tools->data, task);
+}
+
+static void host_tool_release(struct sbx_host_state *self, struct sbx_tool_task *task) {
+        const struct sbx_tool_services *tools = self->setup.tools;
+
+        if (tools != NULL && tools->release != NULL && task != NULL)
+                tools->release(tools->data, task);
+}
+
+/* ---- creation -------------------------------------------------------------------------------------------- */
+
+static const struct sbx_host host_template = {
+        .struct_size = sizeof(struct sbx_host),
+        .abi_major = SBX_ABI_MAJOR,
+        .abi_minor = SBX_ABI_MINOR,
+        .version = SBX_VERSION,
+        .log = host_log,
+        .option_bool = host_option_bool,
+        .option_int = host_option_int,
+        .option_float = host_option_float,
+        .option_string = host_option_string,
+        .option_count = host_option_count,
+        .option_item = host_option_item,
+        .clock_ns = host_clock_ns,
+        .output_append = host_output_append,
+        .directory = host_directory,
+        .tool_list = host_tool_list,
+        .tool_submit = host_tool_submit,
+        .tool_cancel = host_tool_cancel,
+        .tool_release = host_tool_release,
+};
+
+struct sbx_host_state *sbx_host_new(const struct sbx_host_setup *setup) {
+        struct sbx_host_state *state = calloc(1, sizeof(*state));
+
+        if (state == NULL)
+                return NULL;
+        state->setup = *setup;
+        state->services = host_template;
+        state->services.self = state;
+        state->services.instance_name = setup->instance_name;
+        /* In the build tree helper programs lie beside the plugin that they belong to. */
+        if (!setup->directories->build_tree)
+                state->libexec = strdup(setup->directories->libexec);
+        else if (asprintf(&state->libexec, "%s/%s", setup->directories->libexec, setup->plugin_name) < 0)
+                state->libexec = NULL;
+        if (state->libexec == NULL) {
+                free(state);
+                return NULL;
+        }
+        return state;
+}
+
+const struct sbx_host *sbx_host_services(const struct sbx_host_state *state) {
+        return &state->services;
+}
+
+void sbx_host_free(struct sbx_host_state *state) {
+        if (state == NULL)
+                return;
+        free(state->libexec);
+        free(state);
+}
