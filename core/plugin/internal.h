@@ -80,11 +80,6 @@ void sbx_plugin_list_free(char **paths);
 /* "sink-jsonl" of "/opt/x/sink-jsonl.so", to be freed; NULL: -ENOMEM. */
 char *sbx_plugin_file_name(const char *path);
 
-/* ---- directories.c ------------------------------------------------------------------------------------- */
-
-/* Makes a directory that only the user can enter, with its parents, or checks that the one there is the user's own. */
-int sbx_directory_create(const char *path, struct sbx_error *err);
-
 /* ---- host.c -------------------------------------------------------------------------------------------- */
 
 struct sbx_host_setup {

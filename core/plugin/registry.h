@@ -79,6 +79,9 @@ int sbx_registry_scan(struct sbx_registry *registry,
 
 int sbx_directories_find(struct sbx_directories *ret_directories, struct sbx_error *err);
 void sbx_directories_free(struct sbx_directories *directories);
+/* Makes a directory that only the user can enter, with its parents, or checks that the one there is the user's own:
+ * `state` and `runtime` come into being like that, at their first use. */
+int sbx_directory_create(const char *path, struct sbx_error *err);
 
 /* Outputs that plugins append to. */
 struct sbx_buffer;
