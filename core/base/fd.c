@@ -160,23 +160,19 @@ static int read_to_end(int fd, size_t hint, size_t max, struct sbx_buffer *out) 
         }
 }
 
-int sbx_file_read(int dir_fd, const char *path, size_t max, struct sbx_buffer *out, struct sbx_error *err) {
-        /* Without O_NONBLOCK, opening a FIFO that somebody put there would wait for ever. */
-        _cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+int sbx_fd_read_file(int fd, const char *path, size_t max, struct sbx_buffer *out, struct sbx_error *err) {
         size_t before = out->size;
         struct stat st;
         int r;
 
         if (max > out->max - out->size)
                 max = out->max - out->size;
-        if (fd < 0 || fstat(fd, &st) < 0) {
+        if (fstat(fd, &st) < 0)
                 r = -errno;
-                return sbx_error_set(err, r, "file", NULL, "can't open %s: %s", path, SBX_ERRNO_TEXT(r));
-        }
-        if (!S_ISREG(st.st_mode))
+        else if (!S_ISREG(st.st_mode))
                 return sbx_error_set(err, -EINVAL, "file", "Give the path of a regular file.", "%s is not a regular file",
                                      path);
-        if (st.st_size > 0 && (uintmax_t)st.st_size > max)
+        else if (st.st_size > 0 && (uintmax_t)st.st_size > max)
                 r = -EFBIG;
         else
                 r = read_to_end(fd, st.st_size > 0 ? (size_t)st.st_size : 0, max, out);
@@ -188,4 +184,14 @@ int sbx_file_read(int dir_fd, const char *path, size_t max, struct sbx_buffer *o
         if (r == -EFBIG)
                 return sbx_error_set(err, r, "file", NULL, "%s is larger than %zu bytes", path, max);
         return sbx_error_set(err, r, "file", NULL, "can't read %s: %s", path, SBX_ERRNO_TEXT(r));
+}
+
+int sbx_file_read(int dir_fd, const char *path, size_t max, struct sbx_buffer *out, struct sbx_error *err) {
+        /* Without O_NONBLOCK, opening a FIFO that somebody put there would wait for ever. */
+        _cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        int r = fd < 0 ? -errno : 0;
+
+        if (r < 0)
+                return sbx_error_set(err, r, "file", NULL, "can't open %s: %s", path, SBX_ERRNO_TEXT(r));
+        return sbx_fd_read_file(fd, path, max, out, err);
 }

@@ -16,3 +16,5 @@ int sbx_fd_write_all(int fd, struct sbx_bytes bytes, const struct sbx_call *call
 int sbx_fd_read_all(int fd, void *data, size_t size, const struct sbx_call *call); /* -EPIPE on early end of file */
 /* A whole file, up to max bytes (-EFBIG), regular files only (-EINVAL); symlinks are followed. */
 int sbx_file_read(int dir_fd, const char *path, size_t max, struct sbx_buffer *out, struct sbx_error *err);
+/* The same of a descriptor that is open already, from its position on; `path` is for errors. */
+int sbx_fd_read_file(int fd, const char *path, size_t max, struct sbx_buffer *out, struct sbx_error *err);

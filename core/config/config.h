@@ -18,6 +18,12 @@
 
 struct sbx_config;
 
+/* What no setting, argument or plugin may exceed. */
+#define SBX_HARD_DEPTH_MAX 5
+#define SBX_HARD_AGENT_ITERATIONS_MAX 50
+#define SBX_HARD_COST_MAX_USD 10
+#define SBX_HARD_TIMEOUT_MAX_S 600
+
 /* Where a value came from: "default", "/etc/...cfg:12", "environment SNIPARA_SANDBOX_MODEL", ".env:3 ...", "flag". */
 struct sbx_value {
         uint32_t type;      /* enum sbx_option_type */
@@ -39,11 +45,15 @@ struct sbx_settings {
 /* NULL: no such option (a programming error of the caller). */
 const struct sbx_value *sbx_settings_get(const struct sbx_settings *settings, const char *name);
 void sbx_settings_free(struct sbx_settings *settings);
+/* Appends the value for people, as one would write it in a configuration file: "512m" in quotes, 30, true, a list in
+ * brackets; a secret as "********", an unset value as (unset). 0, -EFBIG, -ENOMEM. */
+struct sbx_buffer;
+int sbx_value_show(const struct sbx_option *option, const struct sbx_value *value, struct sbx_buffer *out);
 
 /* One entry of `plugins`, merged over the layers by name. */
 struct sbx_plugin_entry {
         const char *name;   /* instance: "local" */
-        const char *plugin; /* "backend-local", or an absolute path of a .so */
+        const char *plugin; /* "backend-local", or an absolute path of a .so: what `path` says, else `plugin` */
         bool enabled, critical;
         bool built_in;      /* only the built-in bundle names it: it may be absent from the installation */
         const char *origin; /* where it was last mentioned */
@@ -63,10 +73,11 @@ size_t sbx_config_plugin_count(const struct sbx_config *config);
 const struct sbx_plugin_entry *sbx_config_plugin(const struct sbx_config *config, size_t index);
 const struct sbx_plugin_entry *sbx_config_plugin_find(const struct sbx_config *config, const char *name);
 
-/* Validates what the layers say of plugin entry `name` against a plugin's option table (the core's own keys name,
- * plugin, enabled, critical, path, and those in `core_options`, such as `pool` for backends, are allowed too). Unknown
- * keys, wrong types and values out of range are refused with file and line and the nearest known name. Environment:
- * SNIPARA_SANDBOX_<NAME>_<OPTION> (dots as underscores), legacy RLM_<NAME>_<OPTION>; flags: NAME.OPTION=value. */
+/* Validates what the layers say of plugin entry `name` against an option table (the plugin's options and those that the
+ * core adds to entries of its kind, such as `pool`; the core's own keys name, plugin, path, enabled and critical are
+ * allowed too). Unknown keys, wrong types and values out of range are refused with file and line and the nearest known
+ * name: -EINVAL. -ENOENT: no such entry. Environment: SNIPARA_SANDBOX_<NAME>_<OPTION> (what is not a letter or digit
+ * as underscore), legacy RLM_<NAME>_<OPTION>; flags: NAME.OPTION=value. `table` must outlive the settings. */
 int sbx_config_plugin_settings(const struct sbx_config *config, const char *name, const struct sbx_option *table,
                                struct sbx_settings *ret_settings, struct sbx_error *err);
 
