@@ -90,3 +90,9 @@ const char *sbx_plugin_kind_name(uint32_t kind) {
 
         return found != NULL ? found->name : "unknown";
 }
+
+const struct sbx_option *sbx_plugin_core_options(uint32_t kind) {
+        const struct sbx_kind *found = sbx_kind_find(kind);
+
+        return found != NULL ? found->core_options : no_options;
+}

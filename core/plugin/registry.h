@@ -42,6 +42,8 @@ struct sbx_module {
 int sbx_module_load(const char *path, struct sbx_module **ret_module, struct sbx_error *err);
 void sbx_module_free(struct sbx_module *module);
 const char *sbx_plugin_kind_name(uint32_t kind);
+/* Options that the core adds to every entry of the kind (`pool`); never NULL. */
+const struct sbx_option *sbx_plugin_core_options(uint32_t kind);
 
 /* An opened (and started) instance. `ops` is the host's copy of the kind's struct, see instance.h helpers below. */
 struct sbx_instance {
