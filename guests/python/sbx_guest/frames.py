@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames on the control descriptor: u32 length, u8 type, payload. See docs/guest-protocol.md."""
+
+from _thread import allocate_lock
+from os import close, dup2, fstat, read, readv, write
+
+HELLO = 0x01
+EXEC = 0x02
+GET = 0x03
+SET = 0x04
+CLEAR = 0x05
+FILE_READ = 0x06
+FILE_WRITE = 0x07
+FILE_LIST = 0x08
+TOOL_RESULT = 0x0B
+READY = 0x81
+STDOUT = 0x82
+STDERR = 0x83
+DISPLAY = 0x84
+TOOL_CALL = 0x85
+RESULT = 0x86
+
+HEADER_SIZE = 5
+_CHUNK = 65536
+_MIB = 1 << 20
+# The largest payload of each type that the host may send.
+CAPS = {
+    HELLO: 64 << 10,
+    EXEC: 17 * _MIB,
+    GET: 64 << 10,
+    SET: 17 * _MIB,
+    CLEAR: 4 << 10,
+    FILE_READ: 64 << 10,
+    FILE_WRITE: 65 * _MIB,
+    FILE_LIST: 64 << 10,
+    TOOL_RESULT: 17 * _MIB,
+}
+
+
+class ProtocolError(Exception):
+    """The host sent what the protocol does not know."""
+
+
+def move_high(fd):
+    """A close-on-exec duplicate of ``fd`` at a number that programs do not stumble on; ``fd`` itself is closed."""
+    for target in (1000, 1001, 1002, 1003, 1004, 1005, 200, 201, 202, 203, 60, 61, 62, 63):
+        try:
+            fstat(target)
+        except OSError:
+            try:
+                dup2(fd, target, False)
+            except OSError:
+                continue  # beyond the limit of open files
+            close(fd)
+            return target
+    return fd
+
+
+def split(payload):
+    """The JSON part and the blob of a JB payload."""
+    size = int.from_bytes(payload[:4], "little")
+    if size > len(payload) - 4:
+        raise ProtocolError("JSON part longer than its frame")
+    return payload[4 : 4 + size], payload[4 + size :]
+
+
+class Channel:
+    """Both directions of the control stream. Any thread may send; the main thread alone receives."""
+
+    __slots__ = ("_interrupts", "_lock", "_rest", "read_fd", "write_fd")
+
+    def __init__(self, read_fd, write_fd, interrupts):
+        self.read_fd = move_high(read_fd)
+        self.write_fd = self.read_fd if write_fd == read_fd else move_high(write_fd)
+        self._rest = b""  # what came after the last frame
+        self._lock = allocate_lock()
+        self._interrupts = interrupts
+        interrupts.protect(Channel.send)
+        interrupts.protect(Channel.receive)
+        interrupts.protect(Channel._fill)
+
+    def close(self):
+        """In a forked child: it must never speak for the session."""
+        for fd in {self.read_fd, self.write_fd} - {-1}:
+            try:
+                close(fd)
+            except OSError:
+                pass
+        self.read_fd = self.write_fd = -1
+
+    def has_more(self):
+        """Were bytes of another frame read already?"""
+        return len(self._rest) > 0
+
+    def _fill(self, size):
+        """``size`` bytes that follow ``_rest``, or None at the end of the stream."""
+        data = bytearray(size)
+        view = memoryview(data)
+        have = len(self._rest)
+        view[:have] = self._rest
+        self._rest = b""
+        while have < size:
+            count = readv(self.read_fd, [view[have:]])
+            if count == 0:
+                return None
+            have += count
+        return data
+
+    def receive(self):
+        """(type, payload) of the next frame; None when the host closed its end."""
+        data = self._rest
+        while len(data) < HEADER_SIZE:
+            chunk = read(self.read_fd, _CHUNK)
+            if not chunk:
+                return None
+            data = self._rest = data + chunk if data else chunk
+        size = int.from_bytes(data[:4], "little")
+        kind = data[4]
+        if size > CAPS.get(kind, -1):
+            raise ProtocolError(f"frame of type {kind:#x} and {size} bytes")
+        size += HEADER_SIZE
+        if len(data) == size:
+            self._rest = b""
+            return kind, data[HEADER_SIZE:]
+        if len(data) > size:
+            self._rest = data[size:]
+            return kind, data[HEADER_SIZE:size]
+        data = self._fill(size)
+        return None if data is None else (kind, memoryview(data)[HEADER_SIZE:])
+
+    def send(self, kind, text, blob=None):
+        """Sends a frame: J when ``blob`` is None, B when ``text`` is None, else JB. Interrupts wait until it is out."""
+        if blob is None:
+            frame = b"%b%c%b" % (len(text).to_bytes(4, "little"), kind, text)
+        elif text is None:
+            frame = b"%b%c%b" % (len(blob).to_bytes(4, "little"), kind, blob)
+        else:
+            size = 4 + len(text) + len(blob)
+            frame = b"%b%c%b%b%b" % (size.to_bytes(4, "little"), kind, len(text).to_bytes(4, "little"), text, blob)
+        lock = self._lock
+        lock.acquire()
+        try:
+            if self.write_fd < 0:
+                raise OSError("a forked process can't speak to the host of its session")
+            sent = write(self.write_fd, frame)
+            while sent < len(frame):
+                frame = memoryview(frame)[sent:]
+                sent = write(self.write_fd, frame)
+        finally:
+            lock.release()
+        self._interrupts.deliver()

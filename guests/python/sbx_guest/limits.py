@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The soft memory limit: MemoryError in the code instead of the end of the guest."""
+
+from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
+
+
+class MemoryLimit:
+    """The limit in force; 0 for none."""
+
+    __slots__ = ("_current", "_hard")
+
+    def __init__(self):
+        soft, self._hard = getrlimit(RLIMIT_DATA)
+        self._current = 0 if soft == self._hard else soft
+
+    def apply(self, memory_bytes):
+        """Sets the soft limit, never above the hard one; 0 lifts it."""
+        if memory_bytes == self._current:
+            return
+        soft = self._hard
+        if memory_bytes > 0 and (self._hard == RLIM_INFINITY or memory_bytes < self._hard):
+            soft = memory_bytes
+        try:
+            setrlimit(RLIMIT_DATA, (soft, self._hard))
+        except (ValueError, OSError):  # the user's code lowered the hard limit
+            self._hard = getrlimit(RLIMIT_DATA)[1]
+            setrlimit(RLIMIT_DATA, (min(soft, self._hard) if self._hard != RLIM_INFINITY else soft, self._hard))
+        self._current = memory_bytes

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lasts between the executions of a session: its namespace, its streams, and what it was given."""
+
+import builtins
+import os
+import sys
+
+from . import hooks
+from .display import Display
+from .interrupts import Interrupts
+from .limits import MemoryLimit
+from .output import Streams
+from .sources import Sources
+from .tools import Tools
+from .variables import Context
+
+_Module = type(sys)
+_RECURSION_MIN = 200
+
+
+class Session:
+    """One for each guest."""
+
+    def __init__(self, channel, interrupts: Interrupts):
+        self.channel = channel
+        self.interrupts = interrupts
+        self.streams = Streams()
+        self.sources = Sources()
+        self.memory = MemoryLimit()
+        self.display = Display(channel)
+        self.tools = Tools(channel)
+        self.workspace = os.getcwd()
+        self.module = _Module("__main__")
+        self.namespace = self.module.__dict__
+        self.names = None  # as the host last heard of them
+        self.loop = None
+        self.forked = False  # os.fork was called: children exist that nobody but the user's code knows
+        self._pid = os.getpid()
+        self.is_init = self._pid == 1
+        self.context = Context(self.namespace)
+        self._settle()
+
+    def _settle(self):
+        sys.modules["__main__"] = self.module
+        self.namespace["__builtins__"] = builtins
+        sys.argv = [""]
+        sys.dont_write_bytecode = True
+        if "" not in sys.path:
+            sys.path.insert(0, "")
+        os.environ.setdefault("MPLBACKEND", "Agg")
+        self._add_builtins()
+        watcher = hooks.Watcher()
+        watcher.when_imported("linecache", self.sources.attach)
+        watcher.when_imported("matplotlib.pyplot", self.display.patch_pyplot)
+        os.register_at_fork(after_in_parent=self._after_fork, after_in_child=self.channel.close)
+
+    def _after_fork(self):
+        self.forked = True
+
+    def _add_builtins(self):
+        builtins.input = _input
+        builtins.context = self.context
+        builtins.display = self.display.display
+        builtins.call_tool = self.tools.call_tool
+        # Without the `site` module these are missing.
+        for name, value in (("exit", _exit), ("quit", _exit), ("help", _help)):
+            if not hasattr(builtins, name):
+                setattr(builtins, name, value)
+
+    def begin(self):
+        """Takes back what an earlier execution did to the streams and to SIGINT."""
+        self.interrupts.reset()
+        self.streams.restore()
+        sys.modules["__main__"] = self.module
+
+    def guard(self, function, *arguments):
+        """Calls what may run the user's code: (value, None) or (None, exception). A forked child never comes back."""
+        value, error = self.interrupts.guard(function, *arguments)
+        if os.getpid() != self._pid:
+            self._leave_child(error)
+        if sys.getrecursionlimit() < _RECURSION_MIN:
+            sys.setrecursionlimit(1000)
+        return value, error
+
+    def _leave_child(self, error):
+        code = 0
+        try:
+            self.channel.close()  # again, for a fork that Python did not see
+            if isinstance(error, SystemExit):
+                code = error.code if isinstance(error.code, int) else int(error.code is not None)
+            elif error is not None:
+                from .tracebacks import print_error
+
+                code = 1
+                print_error(error, self.namespace, self.sources.lines)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code & 0xFF)
+
+    def clear(self):
+        """Ends with an empty namespace; modules stay imported."""
+        old = dict(self.namespace)
+        self.namespace.clear()
+        for name in ("__name__", "__doc__", "__package__", "__loader__", "__spec__"):
+            self.namespace[name] = None
+        self.namespace["__name__"] = "__main__"
+        self.namespace["__builtins__"] = builtins
+        old.clear()
+
+
+def reseed():
+    """Sessions are clones of one process: gives this one random numbers of its own."""
+    module = sys.modules.get("random")
+    if module is not None:
+        module.seed()
+    module = sys.modules.get("numpy.random")
+    if module is not None:
+        module.seed()
+
+
+def _input(prompt="", /):
+    raise EOFError(
+        "input() is not available: there is nobody to answer in this session. "
+        "Pass data as variables or write it into the code."
+    )
+
+
+def _exit(code=None):
+    """Ends the execution; the session goes on."""
+    raise SystemExit(code)
+
+
+def _help(*arguments):
+    import pydoc
+
+    return pydoc.help(*arguments)
