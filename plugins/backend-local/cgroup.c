@@ -202,6 +202,8 @@ static void empty_lists(struct sbx_cgroup_manager *m) {
 static void shut(struct sbx_cgroup_manager *m) {
         if (m->ops != NULL) {
                 empty_lists(m);
+                if (m->admitted)
+                        fchownat(m->trees[0].fd, "cgroup.procs", m->procs_uid, (gid_t)-1, 0);
                 if (m->ops->leave != NULL && m->tree_count > 0)
                         m->ops->leave(m);
         }
@@ -273,12 +275,16 @@ const char *cgroup_manager_kind(const struct sbx_cgroup_manager *m) {
 }
 
 int cgroup_manager_admit(struct sbx_cgroup_manager *m, uid_t uid, struct sbx_error *err) {
+        struct stat st;
+
         if (m->ops == NULL || m->ops->entry_kind != CGROUP_ENTRY_CLONE)
                 return 0;
         /* The kernel asks whether the one who clones may write to cgroup.procs of both and of their parent. */
-        if (fchownat(m->trees[0].fd, "cgroup.procs", uid, (gid_t)-1, 0) < 0)
+        if (fstatat(m->trees[0].fd, "cgroup.procs", &st, 0) < 0 || fchownat(m->trees[0].fd, "cgroup.procs", uid, (gid_t)-1, 0) < 0)
                 return sbx_error_set(err, -errno, CGROUP_ORIGIN, NULL, "can't give cgroup.procs of %s to user %u: %s",
                                      m->trees[0].path, uid, strerror(errno));
+        if (!m->admitted)
+                m->procs_uid = st.st_uid;
         m->admitted = true;
         m->admitted_uid = uid;
         return 0;

@@ -67,7 +67,7 @@ struct sbx_cgroup_manager {
         char remedy[SBX_ERROR_HINT_MAX];
 
         bool admitted; /* see cgroup_manager_admit */
-        uid_t admitted_uid;
+        uid_t admitted_uid, procs_uid;
         bool moved;       /* v2: this process went to a leaf of the cgroup that it was in */
         unsigned enabled; /* v2: controllers that it enabled for children */
 

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""First process of the virtual machine: mounts what a system has, runs the checks, tells each outcome on the console.
+
+A line of outcome is "@@ ok NAME", "@@ not ok NAME", "@@ skip NAME # why"; a comment is "@@ # text"; "@@ end" is the last.
+"""
+import ctypes
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+
+CGROUPS = "/sys/fs/cgroup"
+USER = 1000
+BUILD = "/etc/sbx-build"  # holds the path of the build directory, if the program is part of the image
+PROGRAM = "core/cli/snipara-sandbox"
+
+libc = ctypes.CDLL(None, use_errno=True)
+MS_BIND, MS_MOVE, MS_REC = 0x1000, 0x2000, 0x4000
+
+
+def mount(source, target, kind=None, flags=0, data=None):
+    arguments = [value.encode() if value is not None else None for value in (source, target, kind)]
+    if libc.mount(*arguments, ctypes.c_ulong(flags), data.encode() if data else None) != 0:
+        raise OSError(ctypes.get_errno(), "mount " + target)
+
+
+def set_up_system():
+    # A root that can be pivoted away from: the initial ramfs can't, a bind mount moved over it can.
+    os.makedirs("/newroot", exist_ok=True)
+    mount("/", "/newroot", flags=MS_BIND)
+    os.chdir("/newroot")
+    mount(".", "/", flags=MS_MOVE)
+    os.chroot(".")
+    os.chdir("/")
+    for kind, target in (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp"),
+                         ("tmpfs", "/run"), ("tmpfs", "/home")):
+        os.makedirs(target, exist_ok=True)
+        mount(kind, target, kind)
+    os.makedirs("/dev/shm", exist_ok=True)
+    mount("tmpfs", "/dev/shm", "tmpfs")
+    mount("cgroup2", CGROUPS, "cgroup2", data="nsdelegate")
+    os.chmod("/tmp", 0o1777)
+    os.makedirs("/home/user")
+    os.chown("/home/user", USER, USER)
+
+
+def say(text):
+    sys.stdout.write("@@ %s\n" % text)
+    sys.stdout.flush()
+
+
+def comment(text):
+    for line in text.rstrip().splitlines():
+        say("# " + line)
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def new_cgroup(name, owner=None):
+    path = os.path.join(CGROUPS, name)
+    os.makedirs(path, exist_ok=True)
+    if owner is not None:
+        for entry in ("", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"):
+            os.chown(os.path.join(path, entry), owner, owner)
+    return path
+
+
+def start(arguments, uid=0, cgroup=CGROUPS, environment=(), **options):
+    """Runs a program as a user in a cgroup, as a service manager would."""
+    def become():
+        write(os.path.join(cgroup, "cgroup.procs"), "0")
+        if uid:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+    home = "/home/user" if uid else "/root"
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home, **dict(environment)}
+    return subprocess.Popen(arguments, preexec_fn=become, env=env, cwd="/home/user", stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **options)
+
+
+def run(arguments, timeout=60, **options):
+    process = start(arguments, **options)
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        return -1, output + "\n(no end after %d s)" % timeout
+    return process.returncode, output
+
+
+def leftovers():
+    return glob.glob(CGROUPS + "/**/sbx-*", recursive=True)
+
+
+def expect(name, condition, detail=""):
+    say(("ok " if condition else "not ok ") + name)
+    if not condition:
+        comment(detail)
+
+
+def check_cgroups(name, expected=None, **options):
+    """test_cgroup where it must work, or (`expected`) where it must say why it can't."""
+    code, output = run(["/usr/lib/sbx-tests/test_cgroup"], environment={"CMOCKA_MESSAGE_OUTPUT": "TAP"}, **options)
+    skipped = "SKIPPED: no cgroups" in output
+    if expected is None:
+        expect(name, code == 0 and not skipped, "exit code %d\n%s" % (code, output))
+    else:
+        expect(name, code == 0 and skipped and expected in output, "exit code %d\n%s" % (code, output))
+    expect(name + ": nothing is left behind", not leftovers(), "\n".join(leftovers()))
+    for line in output.splitlines():
+        if line.startswith("#") and line.endswith(" us"):
+            comment(name + ": " + line[1:].strip())
+
+
+def all_cgroup_checks(delegated):
+    check_cgroups("cgroup v2, root, in the root cgroup")
+    check_cgroups("cgroup v2, root, in a cgroup of its own", cgroup=new_cgroup("service"))
+    check_cgroups("cgroup v2, ordinary user, delegated", uid=USER, cgroup=delegated)
+    check_cgroups("cgroup v2, ordinary user, not delegated", expected="systemd-run --user --scope -p Delegate=yes",
+                  uid=USER, cgroup=new_cgroup("foreign"))
+    busy = new_cgroup("busy")
+    other = start(["/bin/sh", "-c", "read nothing < /dev/zero; sleep 1000"], cgroup=busy)
+    check_cgroups("cgroup v2, root, beside another process", expected="other processes", cgroup=busy)
+    other.kill()
+    other.wait()
+
+
+class Program:
+    """The program as one user in one cgroup."""
+
+    def __init__(self, build, name, **where):
+        self.path, self.name, self.where = os.path.join(build, PROGRAM), name, where
+        self.environment = {"SNIPARA_SANDBOX_BUILD_ROOT": build}
+
+    def run(self, *arguments):
+        return run([self.path, *arguments], environment=self.environment, **self.where)
+
+    def expect(self, what, condition, output):
+        expect("%s: %s" % (self.name, what), condition, output)
+
+    def executes(self, what, code, judge, *arguments):
+        status, output = self.run("exec", "--json", *arguments, "-c", code)
+        try:
+            result = json.loads([line for line in output.splitlines() if line.startswith("{")][-1])
+        except (ValueError, IndexError):
+            result = {}
+        self.expect(what, bool(result) and judge(result), "exit code %d\n%s" % (status, output))
+
+
+FRUGAL = "x = bytearray(1 << 30); x[::4096] = b'1' * (1 << 18)"
+
+
+def check_program(program, limited):
+    code, output = program.run("doctor")
+    comment(output)
+    program.expect("doctor finds what it needs", code == 0 or not limited, "exit code %d\n%s" % (code, output))
+    program.executes("code runs", "print(6 * 7)", lambda r: r["end"] == "ok" and r["stdout"] == "42\n")
+    program.executes("its isolation is namespaces", "1", lambda r: r["isolation"] == "namespaces")
+    program.executes("CPU and peak memory are told", "sum(range(10**6))",
+                     lambda r: r["end"] == "ok" and (not limited or r["memory_peak_bytes"] > 0))
+    program.executes("too much memory ends as such", FRUGAL, lambda r: r["end"] == "memory")
+    expect(program.name + ": nothing is left behind", not leftovers(), "\n".join(leftovers()))
+
+
+def all_program_checks(delegated):
+    if not os.path.exists(BUILD):
+        say("skip the program on cgroup v2 # it is not built")
+        return
+    with open(BUILD) as f:
+        build = f.read().strip()
+    check_program(Program(build, "program, root", cgroup=new_cgroup("service")), True)
+    check_program(Program(build, "program, ordinary user, delegated", uid=USER, cgroup=delegated), True)
+
+
+def main():
+    write(CGROUPS + "/cgroup.subtree_control", "+memory +pids +cpu")
+    delegated = new_cgroup("delegated", USER)
+    with open("/proc/version") as f:
+        comment(f.read())
+    for checks in (all_cgroup_checks, all_program_checks):
+        try:
+            checks(delegated)
+        except Exception:  # the console is the only witness
+            say("not ok " + checks.__name__)
+            comment(traceback.format_exc())
+
+
+def as_first_process():
+    """The checks run in a child, so that this process does what init does: wait for orphans."""
+    set_up_system()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        try:
+            main()
+        finally:
+            say("end")
+            os._exit(0)
+    while os.wait()[0] != child:
+        pass
+    os.sync()
+    libc.reboot(0x4321fedc)  # RB_POWER_OFF
+
+
+if __name__ == "__main__":
+    try:
+        as_first_process()
+    except BaseException:
+        comment(traceback.format_exc())
+        say("end")
+        libc.reboot(0x4321fedc)
