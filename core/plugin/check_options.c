@@ -154,8 +154,10 @@ int sbx_options_check(const struct sbx_module *module, const struct sbx_kind *ki
                 for (const struct sbx_option *other = table; other < option; other++)
                         if (names_collide(other->name, option->name))
                                 return sbx_error_set(err, -EINVAL, SBX_PLUGIN_ORIGIN, hint,
-                                                     "options \"%s\" and \"%s\" of %s can't stand in one file",
-                                                     other->name, option->name, module->path);
+                                                     "options %zu (\"%s\") and %zu (\"%s\") of %s can't stand in one "
+                                                     "file",
+                                                     (size_t)(other - table) + 1, other->name,
+                                                     (size_t)(option - table) + 1, option->name, module->path);
         }
         return 0;
 }

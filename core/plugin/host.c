@@ -88,6 +88,18 @@ static uint64_t host_clock_ns(struct sbx_host_state *self) {
         return sbx_clock_ns();
 }
 
+static int host_output_new(struct sbx_host_state *self, size_t max_bytes, struct sbx_output **ret_output) {
+        return sbx_output_new(max_bytes, ret_output);
+}
+
+static struct sbx_bytes host_output_bytes(struct sbx_host_state *self, const struct sbx_output *output) {
+        return sbx_output_bytes(output);
+}
+
+static void host_output_free(struct sbx_host_state *self, struct sbx_output *output) {
+        sbx_output_free(output);
+}
+
 static int host_output_append(struct sbx_host_state *self, struct sbx_output *output, const void *data, size_t size) {
         return sbx_output_append(output, data, size);
 }
@@ -200,6 +212,9 @@ static const struct sbx_host host_template = {
         .tool_submit = host_tool_submit,
         .tool_cancel = host_tool_cancel,
         .tool_release = host_tool_release,
+        .output_new = host_output_new,
+        .output_bytes = host_output_bytes,
+        .output_free = host_output_free,
 };
 
 struct sbx_host_state *sbx_host_new(const struct sbx_host_setup *setup) {

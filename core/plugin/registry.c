@@ -3,12 +3,12 @@
 #include "plugin/internal.h"
 
 #include <poll.h>
-#include <pthread.h>
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
 
 /* How often a thread that waits for another one's start looks at its own cancel fd. */
 #define WAIT_SLICE_MS 50
@@ -32,21 +32,14 @@ struct sbx_registry {
 /* ---- creation -------------------------------------------------------------------------------------------- */
 
 static int init_locks(struct sbx_registry *registry) {
-        pthread_condattr_t attributes;
-        int r = pthread_condattr_init(&attributes);
+        int r = sbx_cond_init(&registry->changed);
 
-        if (r != 0)
-                return -r;
-        r = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        if (r == 0)
-                r = pthread_cond_init(&registry->changed, &attributes);
-        pthread_condattr_destroy(&attributes);
-        if (r != 0)
-                return -r;
-        r = pthread_mutex_init(&registry->lock, NULL);
-        if (r != 0)
+        if (r < 0)
+                return r;
+        r = -pthread_mutex_init(&registry->lock, NULL);
+        if (r < 0)
                 pthread_cond_destroy(&registry->changed);
-        return -r;
+        return r;
 }
 
 int sbx_registry_new(const struct sbx_config *config, const struct sbx_logger *logger,
@@ -157,7 +150,7 @@ static int call_ended(const struct sbx_call *call) {
 
         if (call == NULL)
                 return 0;
-        if (poll(&cancel, 1, 0) > 0)
+        if (poll(&cancel, 1, 0) > 0) /* a negative descriptor is passed over */
                 return -ECANCELED;
         return call->deadline_ns != 0 && sbx_clock_ns() >= call->deadline_ns ? -ETIMEDOUT : 0;
 }
@@ -166,14 +159,12 @@ static int call_ended(const struct sbx_call *call) {
 static int wait_for_turn(struct sbx_registry *registry, const struct member *member, const struct sbx_call *call,
                          struct sbx_error *err) {
         while (member->busy) {
-                uint64_t until = sbx_clock_deadline_ms(WAIT_SLICE_MS);
-                struct timespec time = {.tv_sec = (time_t)(until / SBX_NS_PER_S), .tv_nsec = (long)(until % SBX_NS_PER_S)};
                 int r = call_ended(call);
 
                 if (r < 0)
                         return sbx_error_set(err, r, SBX_PLUGIN_ORIGIN, NULL,
                                              "gave up waiting for plugin entry \"%s\" to start", member->slot.entry->name);
-                pthread_cond_timedwait(&registry->changed, &registry->lock, &time);
+                sbx_cond_wait(&registry->changed, &registry->lock, sbx_clock_deadline_ms(WAIT_SLICE_MS));
         }
         return 0;
 }
@@ -320,21 +311,6 @@ static int report_file(const char *path, int (*found)(void *data, const char *pa
         return r;
 }
 
-/* Whether the plugin of member `index` needs no line of its own: it is a name, or its path came already. */
-static bool is_listed(const struct sbx_registry *registry, size_t index, char *const *paths) {
-        const char *plugin = registry->members[index].slot.entry->plugin;
-
-        if (plugin[0] != '/')
-                return true;
-        for (; *paths != NULL; paths++)
-                if (strcmp(*paths, plugin) == 0)
-                        return true;
-        for (size_t i = 0; i < index; i++)
-                if (strcmp(registry->members[i].slot.entry->plugin, plugin) == 0)
-                        return true;
-        return false;
-}
-
 int sbx_registry_scan(struct sbx_registry *registry,
                       int (*found)(void *data, const char *path, const struct sbx_module *module_or_null,
                                    const struct sbx_error *problem),
@@ -349,10 +325,6 @@ int sbx_registry_scan(struct sbx_registry *registry,
         }
         for (char **path = paths; r == 0 && *path != NULL; path++)
                 r = report_file(*path, found, data);
-        /* Then those that the configuration brings from elsewhere. */
-        for (size_t i = 0; r == 0 && i < registry->count; i++)
-                if (!is_listed(registry, i, paths))
-                        r = report_file(registry->members[i].slot.entry->plugin, found, data);
         sbx_plugin_list_free(paths);
         return r;
 }

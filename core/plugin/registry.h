@@ -45,7 +45,7 @@ const char *sbx_plugin_kind_name(uint32_t kind);
 /* Options that the core adds to every entry of the kind (`pool`); never NULL. */
 const struct sbx_option *sbx_plugin_core_options(uint32_t kind);
 
-/* An opened (and started) instance. `ops` is the host's copy of the kind's struct, see instance.h helpers below. */
+/* An opened (and started) instance. `ops` is the host's copy of the kind's struct, zero where the plugin's struct ends earlier. */
 struct sbx_instance {
         const char *name;
         const struct sbx_module *module;
@@ -73,7 +73,8 @@ int sbx_registry_start_required(struct sbx_registry *registry, const struct sbx_
 /* Opens without starting, for `probe` and `plugins info`. */
 int sbx_registry_open(struct sbx_registry *registry, const char *name, const struct sbx_instance **ret_instance,
                       struct sbx_error *err);
-/* Every plugin file found in the search path, sorted by name: for `plugins list`. The callback returns 0 to go on. */
+/* Every plugin file of the plugin directory, sorted by name: for `plugins list`. The callback returns 0 to go on; the
+ * module lives until it returns. */
 int sbx_registry_scan(struct sbx_registry *registry,
                       int (*found)(void *data, const char *path, const struct sbx_module *module_or_null,
                                    const struct sbx_error *problem),
