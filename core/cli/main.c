@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program snipara-sandbox: finds the command and runs it. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cli/help.h"
+#include "cli/output.h"
+
+const struct sbx_cli_command *const sbx_cli_commands[] = {
+        &sbx_cli_exec,         &sbx_cli_repl,         &sbx_cli_mcp_serve,     &sbx_cli_init,
+        &sbx_cli_doctor,       &sbx_cli_config_show,  &sbx_cli_plugins_list,  &sbx_cli_plugins_info,
+        &sbx_cli_plugins_check, &sbx_cli_version,     &sbx_cli_help,          NULL,
+};
+
+/* A program started with one of the standard descriptors closed would open something else under its number and then
+ * write messages into it. */
+static int open_standard_descriptors(void) {
+        for (int fd = 0; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+                        return -EBADF;
+        return 0;
+}
+
+static int run_program(struct sbx_cli *cli, int argc, char **argv) {
+        const struct sbx_cli_command *command;
+        int used;
+
+        if (argc < 2) {
+                (void)sbx_cli_help_show(cli, NULL);
+                return SBX_CLI_USAGE;
+        }
+        if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+                return sbx_cli_help_show(cli, NULL) < 0 ? SBX_CLI_FAILED : SBX_CLI_OK;
+        if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+                return sbx_cli_version.run(cli, &sbx_cli_version, 1, argv + 1);
+        if (argv[1][0] == '-') {
+                sbx_cli_error(cli, "options come after the command, as in 'snipara-sandbox exec --json FILE'",
+                              "%s is not an option of the program itself", argv[1]);
+                return SBX_CLI_USAGE;
+        }
+        command = sbx_cli_command_find(cli, argc - 1, argv + 1, &used);
+        return command != NULL ? command->run(cli, command, argc - used, argv + used) : SBX_CLI_USAGE;
+}
+
+int main(int argc, char **argv) {
+        struct sbx_cli cli = {.program = "snipara-sandbox"};
+        int result;
+
+        if (open_standard_descriptors() < 0)
+                return SBX_CLI_SANDBOX;
+        if (argc > 0 && argv[0][0] != '\0')
+                cli.program = basename(argv[0]);
+        sbx_cli_output_init(&cli);
+        result = run_program(&cli, argc, argv);
+        free(cli.settings);
+        return result;
+}

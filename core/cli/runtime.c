@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens what the commands work with, as the command line's shared options say. */
+#include "cli/runtime.h"
+
+#include "cli/options.h"
+#include "cli/output.h"
+
+static struct sbx_runtime_options options_of(struct sbx_cli *cli) {
+        return (struct sbx_runtime_options){
+                .struct_size = sizeof(struct sbx_runtime_options),
+                .config_path = cli->config_path,
+                .settings = cli->settings,
+                .log = sbx_cli_log,
+                .log_data = cli,
+        };
+}
+
+static int add_settings(struct sbx_cli *cli) {
+        if (!cli->verbose)
+                return 0;
+        return sbx_cli_setting_default(cli, "log_level=debug");
+}
+
+int sbx_cli_runtime_open(struct sbx_cli *cli, struct sbx_runtime **ret_runtime, struct sbx_error *err) {
+        struct sbx_runtime_options options;
+        int r = add_settings(cli);
+
+        if (r < 0)
+                return sbx_error_set(err, r, "cli", NULL, "out of memory");
+        options = options_of(cli);
+        return sbx_runtime_open(&options, ret_runtime, err);
+}
+
+int sbx_cli_parts_open(struct sbx_cli *cli, struct sbx_cli_parts *ret_parts, struct sbx_error *err) {
+        struct sbx_cli_parts *parts = ret_parts;
+        struct sbx_runtime_options options;
+        int r = add_settings(cli);
+
+        if (r < 0)
+                return sbx_error_set(err, r, "cli", NULL, "out of memory");
+        options = options_of(cli);
+        *parts = (struct sbx_cli_parts){0};
+        parts->logger.write = sbx_cli_log;
+        parts->logger.data = cli;
+        parts->logger.level = cli->verbose ? SBX_LOG_DEBUG : SBX_LOG_WARNING;
+        r = sbx_directories_find(&parts->directories, err);
+        if (r >= 0)
+                r = sbx_config_load(&options, &parts->logger, &parts->config, err);
+        if (r >= 0)
+                r = sbx_registry_new(parts->config, &parts->logger, &parts->directories, &parts->tools,
+                                     &parts->registry, err);
+        if (r < 0) {
+                sbx_cli_parts_free(parts);
+                return r;
+        }
+        return 0;
+}
+
+void sbx_cli_parts_free(struct sbx_cli_parts *parts) {
+        sbx_registry_free(parts->registry);
+        parts->registry = NULL;
+        sbx_config_free(parts->config);
+        parts->config = NULL;
+        sbx_directories_free(&parts->directories);
+        parts->directories = (struct sbx_directories){0};
+}
