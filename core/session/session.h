@@ -18,7 +18,7 @@ struct sbx_profile {
         uint64_t memory_bytes;
         const char *description;
 };
-/* -EINVAL with the known names in the error. NULL name: "default". */
+/* -ENOENT with the known names in the error. NULL name: "default". */
 int sbx_profile_find(const char *name, const struct sbx_profile **ret_profile, struct sbx_error *err);
 const struct sbx_profile *sbx_profile_at(size_t index); /* NULL past the end */
 
@@ -32,9 +32,13 @@ struct sbx_sessions;
 /* Settings it reads: environment, session_ttl (30 min), max_sessions, max_output_bytes, interrupt_grace, ... */
 int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *registry, const struct sbx_logger *logger,
                      struct sbx_sessions **ret_sessions, struct sbx_error *err);
-void sbx_sessions_free(struct sbx_sessions *sessions); /* kills every guest */
+/* Kills every guest. No other call may be under way. */
+void sbx_sessions_free(struct sbx_sessions *sessions);
+const struct sbx_config *sbx_sessions_config(const struct sbx_sessions *sessions);
 
-/* As sbx_runtime_execute. A dead guest's session starts clean, and the next result says so in `notice`. */
+/* As sbx_runtime_execute. A dead guest's session starts clean, and the next result says so in `notice`. -ESTALE: the
+ * session expired; the next call with its id starts a clean one. -ECANCELED, -ETIMEDOUT: the call gave up while another
+ * execution of the session ran. */
 int sbx_sessions_execute(struct sbx_sessions *sessions, const struct sbx_execution *execution,
                          const struct sbx_call *call, struct sbx_result **ret_result, struct sbx_error *err);
 
@@ -48,8 +52,9 @@ int sbx_sessions_clear(struct sbx_sessions *sessions, const char *principal, con
                        const struct sbx_call *call, struct sbx_error *err);
 int sbx_sessions_report(struct sbx_sessions *sessions, const char *principal, const char *id,
                         const struct sbx_call *call, struct sbx_bytes *ret_json, struct sbx_error *err);
-/* Ends it, also while it executes (that execution ends as `cancelled`). "default" is reset. -ENOENT. */
+/* Ends it, also while it executes: that execution ends as `cancelled`, at the latest after interrupt_grace, without this
+ * call waiting for it; those that wait for the session give up. "default" is reset, whether it exists or not. -ENOENT. */
 int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, const char *id, struct sbx_error *err);
 /* [{"id","environment","isolation","created_at","idle_seconds","age_seconds","context_keys","busy","executions"}],
- * sorted by id, "default" first. Never waits for a running execution. */
+ * sorted by id, "default" first and always there. Never waits for a running execution. */
 int sbx_sessions_list(struct sbx_sessions *sessions, const char *principal, json_t **ret_list, struct sbx_error *err);

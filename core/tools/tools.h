@@ -19,26 +19,54 @@ struct sbx_tool_context {
         void *progress_data;
 };
 
+#define SBX_TOOL_QUICK (1u << 0)     /* never waits: it may use a thread that is kept free for such tools */
+#define SBX_TOOL_HEARTBEAT (1u << 1) /* may run long: progress is reported every 2 seconds while it does */
+
 /* A tool. `input_schema` is a JSON Schema text: root type object, as docs/tools.md says; `annotations` a JSON object
- * text. `run` gets arguments that fit the schema (defaults filled in) and returns a result object
+ * text (NULL: none). `run` gets arguments that fit the schema (defaults filled in) and returns a result object
  * {"content": [...], "isError": bool}; a negative return becomes an isError result with the error's text. */
 struct sbx_tool {
         const char *name, *title, *description, *input_schema, *annotations;
         int (*run)(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
                    struct sbx_error *err);
         void *data;
+        void (*free_data)(void *data); /* called when the registry is freed, if it took the tool; may be NULL */
+        /* A string argument. Submitted calls of one principal whose tools name the same lane argument, and that give it
+         * the same value (or none), run one after another in the order of submission, and take no thread while they
+         * wait. NULL: the calls run in parallel. */
+        const char *lane;
+        unsigned flags; /* SBX_TOOL_* bits */
+};
+
+/* One call that has ended, for who keeps a record. Everything is borrowed. */
+struct sbx_tool_record {
+        const char *tool, *principal;
+        const json_t *arguments; /* as the client sent them */
+        const json_t *result;    /* NULL: it ended without one, by `status` */
+        int status;              /* 0, or the negative errno that the call ended with */
+        uint64_t duration_ns;
+};
+struct sbx_tool_observer {
+        void *data;
+        bool (*active)(void *data); /* asked at the begin of each call; false: no record is made of it */
+        void (*called)(void *data, const struct sbx_tool_record *record); /* by the thread that ran the call */
 };
 
 int sbx_tools_new(const struct sbx_logger *logger, struct sbx_tools **ret_tools, struct sbx_error *err);
-/* Cancels what runs and waits for it. */
+/* Cancels what runs and what is queued, and waits for it; later calls are refused with -ESHUTDOWN. Idempotent. */
+void sbx_tools_stop(struct sbx_tools *tools);
+/* Stops, and frees. No call may be under way on another thread, and every task has been released. */
 void sbx_tools_free(struct sbx_tools *tools);
+/* Before the first call; copied. */
+void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *observer);
 /* Copies the definition. -EEXIST, -EINVAL (name not 1-64 of [A-Za-z0-9_.-], bad schema, description over 2 KB). */
 int sbx_tools_add(struct sbx_tools *tools, const struct sbx_tool *tool, struct sbx_error *err);
 int sbx_tools_list(struct sbx_tools *tools, struct sbx_buffer *out_json, struct sbx_error *err);
 /* Runs on the caller's thread. -ENOENT: unknown tool (the error suggests the nearest name). */
 int sbx_tools_call(struct sbx_tools *tools, const char *name, struct sbx_bytes arguments,
                    const struct sbx_tool_context *context, struct sbx_buffer *out_json, struct sbx_error *err);
-/* The services that plugins get in struct sbx_host: submit runs on a thread of the pool (at most 64, idle ones end). */
+/* The services that plugins get in struct sbx_host. submit queues a call for the threads of the pool: at most 64, started
+ * when needed and ended after 10 idle seconds; at most 1024 calls wait, then it answers -EBUSY. */
 void sbx_tools_services(struct sbx_tools *tools, struct sbx_tool_services *ret_services);
 
 /* Checks `arguments` against the subset of JSON Schema that tools use (type, properties, required,
@@ -46,7 +74,10 @@ void sbx_tools_services(struct sbx_tools *tools, struct sbx_tool_services *ret_s
  * names the path, the reason, and what is allowed. */
 int sbx_schema_apply(const json_t *schema, json_t *arguments, struct sbx_error *err);
 
+/* The tools of a context source. `source` outlives the registry. -EEXIST: it names a tool that is there already. */
+int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, struct sbx_error *err);
+
 /* Registers execute_python, get_repl_context, set_repl_context, clear_repl_context, list_sessions, destroy_session and
- * execute. `sessions` outlives the registry. */
+ * execute. `sessions` lives until sbx_tools_stop has returned. */
 int sbx_tools_add_builtin(struct sbx_tools *tools, struct sbx_sessions *sessions, const struct sbx_config *config,
                           struct sbx_error *err);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The backends in use and their pools of ready guests, made at the first session that needs them. */
+#include "session/state.h"
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+#define ORIGIN SBX_SESSION_ORIGIN
+
+static unsigned pool_size(const struct sbx_instance *instance) {
+        const struct sbx_value *value =
+                instance->core_settings != NULL ? sbx_settings_get(instance->core_settings, "pool") : NULL;
+
+        return value != NULL && value->set && value->integer > 0 ? (unsigned)value->integer : 0;
+}
+
+static struct sbx_backend_pool *find_locked(const struct sbx_sessions *sessions, const struct sbx_instance *instance) {
+        for (struct sbx_backend_pool *at = sessions->backends; at != NULL; at = at->next)
+                if (at->instance == instance)
+                        return at;
+        return NULL;
+}
+
+/* Making a pool costs no more than a thread, so the lock is kept meanwhile. */
+static int find_or_add_locked(struct sbx_sessions *sessions, const struct sbx_instance *instance,
+                              struct sbx_backend_pool **ret_backend, struct sbx_error *err) {
+        struct sbx_backend_pool *backend = find_locked(sessions, instance);
+        int r;
+
+        if (backend == NULL) {
+                backend = calloc(1, sizeof(*backend));
+                if (backend == NULL)
+                        return SBX_NOMEM(err, ORIGIN);
+                r = sbx_pool_new(instance, sessions->logger, pool_size(instance), &backend->pool, err);
+                if (r < 0) {
+                        free(backend);
+                        return r;
+                }
+                backend->instance = instance;
+                backend->next = sessions->backends;
+                sessions->backends = backend;
+        }
+        *ret_backend = backend;
+        return 0;
+}
+
+/* trust_level = "docker" is a promise that nothing runs in less than a container. */
+static int check_trust(const struct sbx_sessions *sessions, const struct sbx_instance *instance, struct sbx_error *err) {
+        const char *trust_level = sbx_config_string(sessions->config, "trust_level");
+
+        if (trust_level == NULL || strcmp(trust_level, "docker") != 0 ||
+            strcmp(instance->module->plugin.name, "backend-docker") == 0)
+                return 0;
+        return sbx_error_set(err, -EINVAL, ORIGIN, "Name an entry of backend-docker as the environment, or set trust_level = "
+                             "\"sandboxed\".",
+                             "trust_level is \"docker\", and environment '%s' is %s", instance->name,
+                             instance->module->plugin.name);
+}
+
+int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, const struct sbx_call *call,
+                     struct sbx_backend_pool **ret_backend, struct sbx_error *err) {
+        const struct sbx_instance *instance = NULL;
+        int r;
+
+        /* Outside the lock: the first request starts the backend, and others may go on meanwhile. */
+        r = sbx_registry_get(sessions->registry, environment != NULL ? environment : sessions->environment,
+                             SBX_PLUGIN_BACKEND, call, &instance, err);
+        if (r == 0)
+                r = check_trust(sessions, instance, err);
+        if (r < 0)
+                return r;
+        pthread_mutex_lock(&sessions->lock);
+        r = find_or_add_locked(sessions, instance, ret_backend, err);
+        pthread_mutex_unlock(&sessions->lock);
+        return r;
+}
+
+void sbx_backends_free(struct sbx_sessions *sessions) {
+        while (sessions->backends != NULL) {
+                struct sbx_backend_pool *backend = sessions->backends;
+
+                sessions->backends = backend->next;
+                sbx_pool_free(backend->pool);
+                free(backend);
+        }
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One session, for whoever has its turn: its guest, the guest's limits, and what the others may see of it. */
+#include "session/state.h"
+
+#include <sys/epoll.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+#define ORIGIN SBX_SESSION_ORIGIN
+#define START_TIMEOUT_MS UINT64_C(60000)
+#define LABEL_ID_MAX 40 /* of the id; with the number it stays a short name for a cgroup or a container */
+
+/* ---- calls ---- */
+
+static int watch_open(struct sbx_session *session, struct sbx_error *err) {
+        struct epoll_event event = {.events = EPOLLIN};
+        _cleanup_close_ int fd = epoll_create1(EPOLL_CLOEXEC);
+
+        if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, session->stop_fd, &event) < 0)
+                return sbx_error_set(err, -errno, ORIGIN, "Raise the limit of open files (ulimit -n).",
+                                     "can't watch for the end of session '%s': %s", session->id, SBX_ERRNO_TEXT(errno));
+        session->watch_fd = steal_fd(&fd);
+        return 0;
+}
+
+int sbx_session_call_begin(struct sbx_session *session, const struct sbx_call *call, uint64_t limit_ms,
+                           struct sbx_call *ret_call, struct sbx_error *err) {
+        struct sbx_call merged = {.struct_size = sizeof(merged), .cancel_fd = session->stop_fd};
+        struct epoll_event event = {.events = EPOLLIN};
+        uint64_t limit_ns = limit_ms > 0 ? sbx_clock_deadline_ms(limit_ms) : 0;
+        int r;
+
+        if (call != NULL)
+                merged.deadline_ns = call->deadline_ns;
+        if (limit_ns != 0 && (merged.deadline_ns == 0 || limit_ns < merged.deadline_ns))
+                merged.deadline_ns = limit_ns;
+        if (call != NULL && call->cancel_fd >= 0 && session->stop_fd < 0) {
+                merged.cancel_fd = call->cancel_fd;
+        } else if (call != NULL && call->cancel_fd >= 0) {
+                /* A call has one descriptor to cancel it with, so the two become one: an epoll is readable when one of
+                 * those that it watches is. */
+                if (session->watch_fd < 0) {
+                        r = watch_open(session, err);
+                        if (r < 0)
+                                return r;
+                }
+                if (epoll_ctl(session->watch_fd, EPOLL_CTL_ADD, call->cancel_fd, &event) < 0)
+                        return sbx_error_set(err, -EINVAL, ORIGIN, "Pass a pollable descriptor, such as an eventfd, or -1.",
+                                             "cancel_fd %d can't be watched: %s", (int)call->cancel_fd,
+                                             SBX_ERRNO_TEXT(errno));
+                merged.cancel_fd = session->watch_fd;
+        }
+        *ret_call = merged;
+        return 0;
+}
+
+void sbx_session_call_end(struct sbx_session *session, const struct sbx_call *call) {
+        if (call != NULL && call->cancel_fd >= 0 && session->watch_fd >= 0)
+                epoll_ctl(session->watch_fd, EPOLL_CTL_DEL, call->cancel_fd, NULL);
+}
+
+/* ---- what others may see ---- */
+
+static void publish(struct sbx_session *session) {
+        const json_t *names = session->guest != NULL ? sbx_guest_names(session->guest) : NULL;
+        const char *isolation = session->guest != NULL ? sbx_guest_isolation(session->guest) : NULL;
+        char *copy = NULL;
+
+        /* The guest replaces its list of names, and never changes one: a reference is enough, and the same list is the
+         * same names. */
+        if (names == session->names && (isolation == NULL) == (session->isolation == NULL))
+                return;
+        copy = isolation != NULL ? strdup(isolation) : NULL;
+        pthread_mutex_lock(&session->owner->lock);
+        json_decref(session->names);
+        session->names = json_incref((json_t *)names);
+        free(session->isolation);
+        session->isolation = copy;
+        pthread_mutex_unlock(&session->owner->lock);
+}
+
+static void note_death(struct sbx_session *session, const char *reason) {
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(4096);
+
+        if (session->notice != NULL) /* not delivered yet: the older reason is where the variables went */
+                return;
+        if (sbx_buffer_printf(&text, "Session '%s' was restarted: %s. All its variables are gone.", session->id, reason) < 0)
+                return;
+        session->notice = sbx_buffer_steal(&text);
+}
+
+void sbx_session_settle(struct sbx_session *session, const char *reason) {
+        if (session->guest != NULL && !sbx_guest_alive(session->guest)) {
+                note_death(session, reason);
+                publish(session);
+                sbx_reaper_bury(session->owner, steal_pointer(session->guest));
+                session->memory_peak_bytes = 0;
+        }
+        publish(session);
+}
+
+/* ---- the guest ---- */
+
+static void make_label(const struct sbx_session *session, char *label, size_t size) {
+        snprintf(label, size, "s%llu-%.*s", (unsigned long long)session->number, LABEL_ID_MAX,
+                 session->id[0] != '\0' ? session->id : "fresh");
+        for (char *at = label; *at != '\0'; at++)
+                if (*at == ':' || *at == '@')
+                        *at = '_';
+}
+
+static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
+                       struct sbx_error *err) {
+        char label[LABEL_ID_MAX + 32];
+        struct sbx_guest_spec spec = {.struct_size = sizeof(spec), .label = label, .runtime = "python"};
+        struct sbx_call limited = *call;
+        uint64_t latest = sbx_clock_deadline_ms(START_TIMEOUT_MS);
+        const struct sbx_profile *profile = NULL;
+        int r;
+
+        if (memory_bytes == 0 && sbx_profile_find(NULL, &profile, err) == 0)
+                memory_bytes = profile->memory_bytes;
+        make_label(session, label, sizeof(label));
+        spec.limits = (struct sbx_limits){.struct_size = sizeof(spec.limits), .memory_bytes = memory_bytes};
+        if (limited.deadline_ns == 0 || limited.deadline_ns > latest)
+                limited.deadline_ns = latest;
+        r = sbx_pool_take(session->backend->pool, &spec, &limited, &session->guest, err);
+        if (r < 0) {
+                sbx_error_wrap(err, "can't start a session in environment '%s'", session->backend->instance->name);
+                return r;
+        }
+        session->memory_limit_bytes = memory_bytes;
+        session->memory_peak_bytes = 0;
+        publish(session);
+        return 0;
+}
+
+/* The kernel kills a guest whose limit is lowered below what it holds, and its variables go with it. So the hard limit is
+ * lowered only when the guest never came near the new one; otherwise it stays, and the soft limit of the execution
+ * refuses what it would allocate. The backend's own maximum holds in any case. */
+static bool may_lower(const struct sbx_session *session, uint64_t memory_bytes) {
+        return session->memory_peak_bytes > 0 && session->memory_peak_bytes < memory_bytes - memory_bytes / 4;
+}
+
+static int apply_limit(struct sbx_session *session, uint64_t memory_bytes, struct sbx_error *err) {
+        struct sbx_limits limits = {.struct_size = sizeof(limits), .memory_bytes = memory_bytes};
+        struct sbx_error problem = {0};
+        int r;
+
+        if (memory_bytes == session->memory_limit_bytes ||
+            (memory_bytes < session->memory_limit_bytes && !may_lower(session, memory_bytes)))
+                return 0;
+        r = sbx_guest_limit(session->guest, &limits, &problem);
+        if (r == -ENOTSUP) /* a backend that can't: the limit of the start holds, and the soft one */
+                return 0;
+        if (r < 0 && err != NULL && err->code == 0)
+                *err = problem;
+        if (r == 0)
+                session->memory_limit_bytes = memory_bytes;
+        return r;
+}
+
+int sbx_session_ready(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
+                      struct sbx_error *err) {
+        int r;
+
+        sbx_session_settle(session, "its interpreter ended while nothing was executed");
+        if (session->guest == NULL)
+                return start_guest(session, memory_bytes, call, err);
+        r = memory_bytes > 0 ? apply_limit(session, memory_bytes, err) : 0;
+        if (r < 0 && !sbx_guest_alive(session->guest))
+                return -ESRCH; /* it died this moment: the caller tries again with a new one */
+        return r;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of core/session: what a session and their table consist of, and which lock or turn protects what. */
+#pragma once
+
+#include "base/thread.h"
+#include "guest/guest.h"
+#include "guest/pool.h"
+#include "session/session.h"
+
+#define SBX_SESSION_ORIGIN "session"
+#define SBX_SESSION_BUCKETS 512u  /* sessions number at most a few thousand */
+#define SBX_SESSION_EXPIRED_MAX 256u /* ids that are remembered after they expired */
+#define SBX_PRINCIPAL_MAX 256u /* bytes */
+
+/* Who waits for a session's turn. Lives on the waiting thread's stack. */
+struct sbx_waiter {
+        struct sbx_waiter *next;
+        int fd;       /* eventfd, written when `granted` or `refused` is set */
+        bool granted; /* the turn is this waiter's */
+        bool refused; /* the session has ended */
+};
+
+/* A session. Who has the turn uses the guest; everybody else sees what was published. */
+struct sbx_session {
+        /* Never change. */
+        struct sbx_sessions *owner;
+        struct sbx_backend_pool *backend;
+        char *principal, *id; /* id "": a fresh session, for one call, outside the table */
+        uint64_t number;      /* unlike any other session's of this table */
+        uint64_t created_ns;
+        char created_at[SBX_TIMESTAMP_SIZE];
+        int stop_fd; /* eventfd, readable once the session has ended; -1 for a fresh one */
+
+        /* Protected by owner->lock. */
+        struct sbx_session *next; /* in its bucket */
+        unsigned references;      /* who has the turn or waits for it */
+        bool busy;                /* somebody has the turn */
+        bool ended;               /* out of the table: whoever lets go last frees it */
+        struct sbx_waiter *first_waiter, *last_waiter;
+        uint64_t last_used_ns, executions;
+        char *isolation; /* of its guest; NULL: none runs */
+        json_t *names;   /* of its variables; shared with the guest, read-only; NULL: none known */
+
+        /* Belong to whoever has the turn. */
+        struct sbx_guest_process *guest;
+        char *notice;               /* what the next result has to say; NULL: nothing */
+        uint64_t memory_limit_bytes; /* the guest's hard limit */
+        uint64_t memory_peak_bytes;  /* as last measured; 0: unknown */
+        int watch_fd;                /* epoll of stop_fd and a call's cancel_fd; -1: not needed so far */
+};
+
+/* A backend instance in use, with its ready guests. Lives as long as the table. */
+struct sbx_backend_pool {
+        struct sbx_backend_pool *next;
+        const struct sbx_instance *instance;
+        struct sbx_pool *pool;
+};
+
+/* An id that expired, so that the next call with it learns that its variables are gone. */
+struct sbx_expired {
+        char *principal, *id;
+};
+
+struct sbx_sessions {
+        /* Never change. */
+        struct sbx_registry *registry;
+        const struct sbx_config *config;
+        const struct sbx_logger *logger;
+        const char *environment;
+        uint64_t ttl_ns, cpu_limit_ns, grace_ns, default_timeout_ms;
+        size_t output_max_bytes, display_max_bytes;
+        unsigned sessions_max;
+
+        pthread_mutex_t lock; /* protects all that follows, and what struct sbx_session says */
+        struct sbx_session *buckets[SBX_SESSION_BUCKETS];
+        unsigned live; /* sessions that exist, fresh and ending ones too */
+        uint64_t last_number;
+        struct sbx_backend_pool *backends;
+        struct sbx_expired expired[SBX_SESSION_EXPIRED_MAX];
+        unsigned expired_next;
+
+        /* The reaper: ends what has been idle for too long, and frees guests that others have done with. */
+        pthread_cond_t reaper_wake;
+        pthread_t reaper;
+        bool reaper_runs, reaper_stop;
+        struct sbx_guest_process *graves[8];
+        unsigned grave_count;
+};
+
+/* ---- table.c: takes the lock itself unless the name ends with _locked ---- */
+
+/* The session, with the caller holding a reference and its turn. NULL id: "default"; "": a fresh one. `environment` NULL:
+ * the session's own, or the configured one for a new session. -ENOENT (environment), -EINVAL (id, or a session of another
+ * environment), -EBUSY (too many), -ESTALE (it expired; the next call starts a clean one), and those of sbx_turn_wait. */
+int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
+                     const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err);
+/* Gives the turn to the next waiter, and frees the session if nobody needs it any more. */
+void sbx_session_release(struct sbx_session *session);
+#define _cleanup_turn_ __attribute__((cleanup(sbx_session_release_cleanup)))
+static inline void sbx_session_release_cleanup(struct sbx_session **session) {
+        if (*session != NULL)
+                sbx_session_release(*session);
+}
+struct sbx_session *sbx_table_find_locked(struct sbx_sessions *sessions, const char *principal, const char *id);
+/* Takes it out of the table, refuses its waiters and stops what it runs. True: nobody holds it, the caller frees it. */
+bool sbx_session_end_locked(struct sbx_session *session);
+void sbx_session_free(struct sbx_session *session); /* its guest too; without the lock */
+
+/* Remembers, or forgets (true: it was there), an id that expired. */
+void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal, const char *id);
+bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *principal, const char *id);
+
+/* ---- turn.c: first come, first served ---- */
+
+/* Called and returns with the lock held; lets go of it while it waits. 0: the turn is the caller's. -ECANCELED (by the call,
+ * or the session has ended), -ETIMEDOUT. */
+int sbx_turn_wait_locked(struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err);
+void sbx_turn_pass_locked(struct sbx_session *session);
+void sbx_turn_refuse_locked(struct sbx_session *session);
+
+/* ---- session.c: for whoever has the turn ---- */
+
+/* A call that also ends when the session does; it lasts at most `limit_ms` (0: as long as `call`). End it. */
+int sbx_session_call_begin(struct sbx_session *session, const struct sbx_call *call, uint64_t limit_ms,
+                           struct sbx_call *ret_call, struct sbx_error *err);
+void sbx_session_call_end(struct sbx_session *session, const struct sbx_call *call);
+/* Sees to it that the guest lives and has `memory_bytes`, as well as that can be done without killing it. 0: what it has,
+ * or the default profile's when it is started. */
+int sbx_session_ready(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
+                      struct sbx_error *err);
+/* After the guest has run something: publishes what changed. When it died, `reason` goes into the next notice. */
+void sbx_session_settle(struct sbx_session *session, const char *reason);
+
+/* ---- pools.c ---- */
+
+int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, const struct sbx_call *call,
+                     struct sbx_backend_pool **ret_backend, struct sbx_error *err);
+void sbx_backends_free(struct sbx_sessions *sessions);
+
+/* ---- reaper.c ---- */
+
+void sbx_reaper_start_locked(struct sbx_sessions *sessions); /* a no-op when it runs */
+void sbx_reaper_stop(struct sbx_sessions *sessions);
+/* Frees the guest on the reaper's thread; on the caller's when the reaper has a lot to do. */
+void sbx_reaper_bury(struct sbx_sessions *sessions, struct sbx_guest_process *guest);

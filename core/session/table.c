@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of sessions, keyed by principal and id: finding, creating, ending, and the cap on how many there are. */
+#include "session/state.h"
+
+#include <sys/eventfd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/utf8.h"
+
+#define ORIGIN SBX_SESSION_ORIGIN
+
+/* FNV-1a. Whoever picks ids to collide makes its own table slow, up to max_sessions comparisons a call. */
+static uint64_t hash_text(uint64_t hash, const char *text) {
+        for (; *text != '\0'; text++)
+                hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
+        return (hash ^ 0xff) * UINT64_C(1099511628211);
+}
+
+static struct sbx_session **bucket_of(struct sbx_sessions *sessions, const char *principal, const char *id) {
+        uint64_t hash = hash_text(hash_text(UINT64_C(14695981039346656037), principal), id);
+
+        return &sessions->buckets[(hash ^ (hash >> 32)) % SBX_SESSION_BUCKETS];
+}
+
+struct sbx_session *sbx_table_find_locked(struct sbx_sessions *sessions, const char *principal, const char *id) {
+        for (struct sbx_session *at = *bucket_of(sessions, principal, id); at != NULL; at = at->next)
+                if (strcmp(at->id, id) == 0 && strcmp(at->principal, principal) == 0)
+                        return at;
+        return NULL;
+}
+
+static void table_insert(struct sbx_sessions *sessions, struct sbx_session *session) {
+        struct sbx_session **bucket = bucket_of(sessions, session->principal, session->id);
+
+        session->next = *bucket;
+        *bucket = session;
+}
+
+static void table_remove(struct sbx_sessions *sessions, const struct sbx_session *session) {
+        for (struct sbx_session **at = bucket_of(sessions, session->principal, session->id); *at != NULL;
+             at = &(*at)->next)
+                if (*at == session) {
+                        *at = session->next;
+                        return;
+                }
+}
+
+/* ---- ids that expired ---- */
+
+void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal, const char *id) {
+        _cleanup_free_ char *who = strdup(principal), *what = strdup(id);
+        struct sbx_expired *slot = &sessions->expired[sessions->expired_next];
+
+        if (who == NULL || what == NULL)
+                return; /* then the next call starts a clean session without being told why */
+        free(slot->principal);
+        free(slot->id);
+        *slot = (struct sbx_expired){steal_pointer(who), steal_pointer(what)};
+        sessions->expired_next = (sessions->expired_next + 1) % SBX_SESSION_EXPIRED_MAX;
+}
+
+bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *principal, const char *id) {
+        for (size_t i = 0; i < SBX_SESSION_EXPIRED_MAX; i++) {
+                struct sbx_expired *slot = &sessions->expired[i];
+
+                if (slot->id == NULL || strcmp(slot->id, id) != 0 || strcmp(slot->principal, principal) != 0)
+                        continue;
+                free(slot->principal);
+                free(slot->id);
+                *slot = (struct sbx_expired){0};
+                return true;
+        }
+        return false;
+}
+
+/* ---- one session ---- */
+
+static void session_destroy(struct sbx_session *session) {
+        sbx_guest_free(session->guest);
+        json_decref(session->names);
+        if (session->stop_fd >= 0)
+                close(session->stop_fd);
+        if (session->watch_fd >= 0)
+                close(session->watch_fd);
+        free(session->isolation);
+        free(session->notice);
+        free(session->principal);
+        free(session->id);
+        free(session);
+}
+SBX_DEFINE_CLEANUP(struct sbx_session *, session_destroy, cleanup_session)
+
+void sbx_session_free(struct sbx_session *session) {
+        struct sbx_sessions *sessions = session->owner;
+
+        session_destroy(session);
+        pthread_mutex_lock(&sessions->lock);
+        sessions->live--;
+        pthread_mutex_unlock(&sessions->lock);
+}
+
+/* A session that nobody knows yet, with its turn taken by the caller. */
+static int session_new(struct sbx_sessions *sessions, struct sbx_backend_pool *backend, const char *principal,
+                       const char *id, struct sbx_session **ret_session, struct sbx_error *err) {
+        __attribute__((cleanup(cleanup_session))) struct sbx_session *session = calloc(1, sizeof(*session));
+
+        if (session == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        session->owner = sessions;
+        session->backend = backend;
+        session->stop_fd = session->watch_fd = -1;
+        session->references = 1;
+        session->busy = true;
+        session->created_ns = session->last_used_ns = sbx_clock_ns();
+        sbx_clock_timestamp(session->created_at);
+        session->principal = strdup(principal);
+        session->id = strdup(id);
+        if (session->principal == NULL || session->id == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        if (id[0] == '\0') {
+                session->ended = true; /* it is gone when this call is */
+        } else {
+                session->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+                if (session->stop_fd < 0)
+                        return sbx_error_set(err, -errno, ORIGIN, "Raise the limit of open files (ulimit -n).",
+                                             "can't make session '%s': %s", id, SBX_ERRNO_TEXT(errno));
+        }
+        *ret_session = steal_pointer(session);
+        return 0;
+}
+
+/* Counts it in, unless there are too many. */
+static int session_admit_locked(struct sbx_sessions *sessions, struct sbx_session *session, struct sbx_error *err) {
+        if (sessions->live >= sessions->sessions_max)
+                return sbx_error_set(err, -EBUSY, ORIGIN, "Destroy a session that is no longer needed (destroy_session), "
+                                     "wait until an idle one expires, or raise the setting max_sessions.",
+                                     "%u sessions are active, which is the maximum", sessions->live);
+        sessions->live++;
+        session->number = ++sessions->last_number;
+        sbx_reaper_start_locked(sessions);
+        return 0;
+}
+
+/* ---- checks ---- */
+
+static int check_id(const char *id, struct sbx_error *err) {
+        static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
+        size_t length = strlen(id);
+
+        if (length > SBX_SESSION_ID_MAX)
+                return sbx_error_set(err, -EINVAL, ORIGIN, "Use a shorter session_id.",
+                                     "session_id: %zu bytes, at most %d are allowed", length, SBX_SESSION_ID_MAX);
+        if (strspn(id, allowed) != length)
+                return sbx_error_set(err, -EINVAL, ORIGIN, "Use letters, digits and _ . : @ - only.",
+                                     "session_id: character %zu is not allowed", strspn(id, allowed) + 1);
+        return 0;
+}
+
+static int check_principal(const char *principal, struct sbx_error *err) {
+        size_t length = strlen(principal);
+
+        if (length > SBX_PRINCIPAL_MAX || !sbx_utf8_valid((struct sbx_bytes){principal, length}))
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "principal: must be UTF-8 of at most %u bytes",
+                                     SBX_PRINCIPAL_MAX);
+        return 0;
+}
+
+static int check_environment(const struct sbx_session *session, const char *environment, struct sbx_error *err) {
+        const char *own = session->backend->instance->name;
+
+        if (environment == NULL || strcmp(environment, own) == 0)
+                return 0;
+        return sbx_error_set(err, -EINVAL, ORIGIN, "Leave the environment out, use another session_id, or destroy the "
+                             "session first.",
+                             "session '%s' runs in environment '%s' and can't move to '%.64s'", session->id, own,
+                             environment);
+}
+
+/* ---- taking and releasing ---- */
+
+static int check_expired_locked(struct sbx_sessions *sessions, const char *principal, const char *id,
+                                struct sbx_error *err) {
+        if (!sbx_expired_remove_locked(sessions, principal, id))
+                return 0;
+        return sbx_error_set(err, -ESTALE, ORIGIN, "Call again to start a clean session of that name; define again what "
+                             "it needs.",
+                             "session '%s' expired after %.0f minutes without use and its variables are gone; nothing "
+                             "was run", id, (double)sessions->ttl_ns / (60.0 * (double)SBX_NS_PER_S));
+}
+
+/* Waits for the turn of a session of the table. */
+static int join_locked(struct sbx_session *session, const char *environment, const struct sbx_call *call,
+                       struct sbx_error *err) {
+        int r = check_environment(session, environment, err);
+
+        if (r < 0)
+                return r;
+        session->references++;
+        r = sbx_turn_wait_locked(session, call, err);
+        if (r < 0)
+                session->references--;
+        return r;
+}
+
+/* 1: there is none. A session that ended while this call waited for it is left to its last holder. */
+static int take_existing(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
+                         const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
+        struct sbx_session *session, *unneeded = NULL;
+        int r;
+
+        pthread_mutex_lock(&sessions->lock);
+        session = sbx_table_find_locked(sessions, principal, id);
+        if (session != NULL) {
+                r = join_locked(session, environment, call, err);
+                if (r < 0 && session->ended && session->references == 0)
+                        unneeded = session;
+        } else {
+                r = check_expired_locked(sessions, principal, id, err);
+                if (r == 0)
+                        r = 1;
+        }
+        pthread_mutex_unlock(&sessions->lock);
+        if (unneeded != NULL)
+                sbx_session_free(unneeded);
+        if (r == 0)
+                *ret_session = session;
+        return r;
+}
+
+/* 1: somebody else made it meanwhile. */
+static int take_new(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
+                    const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
+        __attribute__((cleanup(cleanup_session))) struct sbx_session *session = NULL;
+        struct sbx_backend_pool *backend = NULL;
+        int r;
+
+        r = sbx_backend_find(sessions, environment, call, &backend, err);
+        if (r < 0)
+                return r;
+        r = session_new(sessions, backend, principal, id, &session, err);
+        if (r < 0)
+                return r;
+        pthread_mutex_lock(&sessions->lock);
+        if (id[0] != '\0' && sbx_table_find_locked(sessions, principal, id) != NULL)
+                r = 1;
+        else
+                r = session_admit_locked(sessions, session, err);
+        if (r == 0 && id[0] != '\0')
+                table_insert(sessions, session);
+        pthread_mutex_unlock(&sessions->lock);
+        if (r == 0)
+                *ret_session = steal_pointer(session);
+        return r;
+}
+
+int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
+                     const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
+        int r;
+
+        if (principal == NULL)
+                principal = "";
+        if (id == NULL)
+                id = SBX_SESSION_DEFAULT;
+        r = check_id(id, err);
+        if (r == 0)
+                r = check_principal(principal, err);
+        if (r < 0)
+                return r;
+        do {
+                r = id[0] != '\0' ? take_existing(sessions, principal, id, environment, call, ret_session, err) : 1;
+                if (r == 1)
+                        r = take_new(sessions, principal, id, environment, call, ret_session, err);
+        } while (r == 1);
+        return r;
+}
+
+bool sbx_session_end_locked(struct sbx_session *session) {
+        table_remove(session->owner, session);
+        session->ended = true;
+        sbx_turn_refuse_locked(session);
+        if (session->references == 0)
+                return true;
+        (void)!eventfd_write(session->stop_fd, 1);
+        return false;
+}
+
+void sbx_session_release(struct sbx_session *session) {
+        struct sbx_sessions *sessions = session->owner;
+        bool unneeded;
+
+        pthread_mutex_lock(&sessions->lock);
+        session->references--;
+        session->last_used_ns = sbx_clock_ns();
+        /* One that never got a guest has nothing to keep: a start that failed leaves no session behind. */
+        if (!session->ended && session->references == 0 && session->guest == NULL && session->notice == NULL) {
+                table_remove(sessions, session);
+                session->ended = true;
+        }
+        sbx_turn_pass_locked(session);
+        unneeded = session->ended && session->references == 0;
+        pthread_mutex_unlock(&sessions->lock);
+        if (!unneeded)
+                return;
+        sbx_reaper_bury(sessions, steal_pointer(session->guest));
+        sbx_session_free(session);
+}

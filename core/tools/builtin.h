@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tools that every runtime has: their functions, and what these share. The data of each is the sessions. */
+#pragma once
+
+#include "tools/tools.h"
+
+#define SBX_BUILTIN_TIMEOUT_MAX_S 300 /* of execute_python, as in snipara-sandbox; the runtime itself allows 600 */
+
+#define SBX_BUILTIN(name)                                                                                          \
+        int name(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result, struct sbx_error *err)
+
+SBX_BUILTIN(sbx_builtin_execute_python); /* builtin_execute.c */
+SBX_BUILTIN(sbx_builtin_execute);
+SBX_BUILTIN(sbx_builtin_get_context); /* builtin_context.c */
+SBX_BUILTIN(sbx_builtin_set_context);
+SBX_BUILTIN(sbx_builtin_clear_context);
+SBX_BUILTIN(sbx_builtin_list_sessions); /* builtin_sessions.c */
+SBX_BUILTIN(sbx_builtin_destroy_session);
+
+/* The argument "session_id", which the schema has filled in; the empty one is the default session's. -EINVAL. */
+int sbx_builtin_session_id(json_t *arguments, const char **ret_id, struct sbx_error *err);
+/* A result of one text block. -ENOMEM. */
+int sbx_builtin_text(bool is_error, const char *text, json_t **ret_result, struct sbx_error *err);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list_sessions and destroy_session. */
+#include "tools/builtin.h"
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/json.h"
+
+#define ORIGIN "tools"
+#define TEXT_MAX_BYTES ((size_t)16 << 20)
+
+/* ---- list ---- */
+
+/* As Python would show a list of strings, for names without anything odd; others are shown as JSON would. */
+static int add_names(const json_t *names, struct sbx_buffer *out) {
+        json_t *name;
+        size_t index;
+        int r = sbx_buffer_append_text(out, ", context: [");
+
+        json_array_foreach((json_t *)names, index, name) {
+                const char *text = json_string_value(name);
+
+                if (r == 0 && text != NULL)
+                        r = sbx_buffer_printf(out, "%s'%s'", index > 0 ? ", " : "", text);
+        }
+        return r < 0 ? r : sbx_buffer_append(out, "]", 1);
+}
+
+static int add_session(const json_t *session, struct sbx_buffer *out) {
+        const json_t *names = json_object_get(session, "context_keys");
+        const char *isolation = json_string_value(json_object_get(session, "isolation"));
+        int r = sbx_buffer_printf(out, "\n  - %s: idle %llds, age %llds",
+                                  json_string_value(json_object_get(session, "id")),
+                                  (long long)json_integer_value(json_object_get(session, "idle_seconds")),
+                                  (long long)json_integer_value(json_object_get(session, "age_seconds")));
+
+        if (r == 0 && json_array_size(names) > 0)
+                r = add_names(names, out);
+        if (r == 0)
+                r = sbx_buffer_printf(out, ", environment: %s (%s)",
+                                      json_string_value(json_object_get(session, "environment")),
+                                      isolation != NULL ? isolation : "not started");
+        if (r == 0 && json_is_true(json_object_get(session, "busy")))
+                r = sbx_buffer_append_text(out, ", busy");
+        return r;
+}
+
+SBX_BUILTIN(sbx_builtin_list_sessions) {
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(TEXT_MAX_BYTES);
+        _cleanup_json_ json_t *sessions = NULL;
+        const char *trust_level = sbx_config_string(sbx_sessions_config(context->data), "trust_level");
+        json_t *session;
+        size_t index;
+        int r = sbx_sessions_list(context->data, context->principal, &sessions, err);
+
+        if (r < 0)
+                return r;
+        r = sbx_buffer_printf(&text, "Active sessions (%zu):\nTrust level: %s\n", json_array_size(sessions),
+                              trust_level != NULL ? trust_level : "sandboxed");
+        json_array_foreach(sessions, index, session) {
+                if (r == 0)
+                        r = add_session(session, &text);
+        }
+        if (r < 0)
+                return sbx_error_set(err, r, ORIGIN, NULL, "the sessions can't be shown: %s", SBX_ERRNO_TEXT(r));
+        return sbx_builtin_text(false, text.data, ret_result, err);
+}
+
+/* ---- destroy ---- */
+
+SBX_BUILTIN(sbx_builtin_destroy_session) {
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(4096);
+        struct sbx_error problem = {0};
+        const char *id = NULL;
+        int r = sbx_json_get_string(arguments, "arguments", "session_id", SBX_JSON_REQUIRED, &id, err);
+
+        if (r < 0)
+                return r;
+        if (id[0] == '\0')
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "No session_id provided");
+        r = sbx_sessions_destroy(context->data, context->principal, id, &problem);
+        if (r < 0 && r != -ENOENT) {
+                *err = problem;
+                return r;
+        }
+        if (r == 0 && strcmp(id, SBX_SESSION_DEFAULT) == 0)
+                return sbx_builtin_text(false, "Default session reset", ret_result, err);
+        if (sbx_buffer_printf(&text, "Session '%.*s' %s", SBX_SESSION_ID_MAX, id, r == 0 ? "destroyed" : "not found") < 0)
+                return SBX_NOMEM(err, ORIGIN);
+        return sbx_builtin_text(r < 0, text.data, ret_result, err);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of tools, and one call from arguments to result. */
+#include "tools/state.h"
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "tools/content.h"
+
+#define ORIGIN SBX_TOOLS_ORIGIN
+#define NAME_MAX_BYTES 64
+#define DESCRIPTION_MAX_BYTES 2048u
+#define SCHEMA_MAX_BYTES ((size_t)256 << 10)
+
+/* ---- definitions ---- */
+
+static void entry_free(struct sbx_tool_entry *entry) {
+        if (entry->tool.free_data != NULL)
+                entry->tool.free_data(entry->tool.data);
+        free((char *)entry->tool.name);
+        free((char *)entry->tool.lane);
+        json_decref(entry->schema);
+        json_decref(entry->listing);
+        free(entry);
+}
+SBX_DEFINE_CLEANUP(struct sbx_tool_entry *, entry_free, cleanup_entry)
+
+static int check_texts(const struct sbx_tool *tool, struct sbx_error *err) {
+        static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+        size_t length = tool->name != NULL ? strlen(tool->name) : 0;
+
+        if (length == 0 || length > NAME_MAX_BYTES || strspn(tool->name, allowed) != length)
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
+                                     "tool '%.80s': its name must be 1 to %d of A-Z a-z 0-9 _ . -",
+                                     tool->name != NULL ? tool->name : "", NAME_MAX_BYTES);
+        if (tool->description == NULL || tool->description[0] == '\0' ||
+            strlen(tool->description) > DESCRIPTION_MAX_BYTES)
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
+                                     "tool '%s': its description must have 1 to %u bytes", tool->name,
+                                     DESCRIPTION_MAX_BYTES);
+        if (tool->input_schema == NULL || tool->run == NULL)
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': it needs a schema and a function", tool->name);
+        return 0;
+}
+
+/* One API of a client's model refuses the whole request when a schema's root is not a plain object. */
+static int check_schema(const char *name, const json_t *schema, struct sbx_error *err) {
+        static const char *const refused[] = {"oneOf", "anyOf", "allOf"};
+        const char *type = json_string_value(json_object_get(schema, "type"));
+        const json_t *properties = json_object_get(schema, "properties"), *required = json_object_get(schema, "required");
+
+        if (type == NULL || strcmp(type, "object") != 0)
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': the root of its schema must have type object",
+                                     name);
+        for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+                if (json_object_get(schema, refused[i]) != NULL)
+                        return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
+                                             "tool '%s': the root of its schema must not use %s", name, refused[i]);
+        if ((properties != NULL && !json_is_object(properties)) || (required != NULL && !json_is_array(required)))
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
+                                     "tool '%s': properties must be an object and required an array", name);
+        return 0;
+}
+
+static int parse_definition_json(const struct sbx_tool *tool, const char *text, const char *what, json_t **ret,
+                                 struct sbx_error *err) {
+        int r = sbx_json_parse((struct sbx_bytes){text, strlen(text)}, SCHEMA_MAX_BYTES, what, ret, err);
+
+        if (r < 0)
+                sbx_error_wrap(err, "tool '%s'", tool->name);
+        else if (!json_is_object(*ret))
+                r = sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its %s must be a JSON object", tool->name, what);
+        return r;
+}
+
+static int make_listing(const struct sbx_tool *tool, struct sbx_tool_entry *entry, struct sbx_error *err) {
+        _cleanup_json_ json_t *annotations = NULL;
+        int r = parse_definition_json(tool, tool->annotations != NULL ? tool->annotations : "{}", "annotations",
+                                      &annotations, err);
+
+        if (r < 0)
+                return r;
+        entry->listing = json_pack("{s:s, s:s*, s:s, s:O, s:O}", "name", tool->name, "title", tool->title, "description",
+                                   tool->description, "inputSchema", entry->schema, "annotations", annotations);
+        if (entry->listing == NULL) /* out of memory, or a text that is not UTF-8 */
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its definition can't be JSON", tool->name);
+        return 0;
+}
+
+static int make_entry(const struct sbx_tool *tool, struct sbx_tool_entry **ret_entry, struct sbx_error *err) {
+        __attribute__((cleanup(cleanup_entry))) struct sbx_tool_entry *entry = NULL;
+        int r = check_texts(tool, err);
+
+        if (r < 0)
+                return r;
+        entry = calloc(1, sizeof(*entry));
+        if (entry == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        r = parse_definition_json(tool, tool->input_schema, "schema", &entry->schema, err);
+        if (r == 0)
+                r = check_schema(tool->name, entry->schema, err);
+        if (r == 0)
+                r = make_listing(tool, entry, err);
+        if (r < 0)
+                return r;
+        entry->tool = (struct sbx_tool){.run = tool->run, .data = tool->data, .flags = tool->flags};
+        entry->tool.name = strdup(tool->name);
+        entry->tool.lane = tool->lane != NULL ? strdup(tool->lane) : NULL;
+        if (entry->tool.name == NULL || (tool->lane != NULL && entry->tool.lane == NULL))
+                return SBX_NOMEM(err, ORIGIN);
+        *ret_entry = steal_pointer(entry);
+        return 0;
+}
+
+/* ---- the registry ---- */
+
+int sbx_tools_new(const struct sbx_logger *logger, struct sbx_tools **ret_tools, struct sbx_error *err) {
+        struct sbx_tools *tools = calloc(1, sizeof(*tools));
+
+        if (tools == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        tools->logger = logger;
+        pthread_mutex_init(&tools->lock, NULL);
+        if (sbx_beats_init(&tools->beats) < 0 || sbx_tool_threads_init(&tools->threads) < 0) {
+                pthread_mutex_destroy(&tools->lock);
+                free(tools);
+                return SBX_NOMEM(err, ORIGIN);
+        }
+        *ret_tools = tools;
+        return 0;
+}
+
+void sbx_tools_stop(struct sbx_tools *tools) {
+        sbx_tool_threads_stop(&tools->threads);
+        sbx_beats_stop(&tools->beats);
+}
+
+void sbx_tools_free(struct sbx_tools *tools) {
+        if (tools == NULL)
+                return;
+        sbx_tools_stop(tools);
+        for (size_t i = 0; i < tools->count; i++)
+                entry_free(tools->entries[i]);
+        sbx_tool_threads_destroy(&tools->threads);
+        sbx_beats_destroy(&tools->beats);
+        pthread_mutex_destroy(&tools->lock);
+        free(tools);
+}
+
+void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *observer) {
+        tools->observer = *observer;
+}
+
+static const struct sbx_tool_entry *find_locked(const struct sbx_tools *tools, const char *name) {
+        for (size_t i = 0; i < tools->count; i++)
+                if (strcmp(tools->entries[i]->tool.name, name) == 0)
+                        return tools->entries[i];
+        return NULL;
+}
+
+int sbx_tools_add(struct sbx_tools *tools, const struct sbx_tool *tool, struct sbx_error *err) {
+        __attribute__((cleanup(cleanup_entry))) struct sbx_tool_entry *entry = NULL;
+        int r = make_entry(tool, &entry, err);
+
+        if (r < 0)
+                return r;
+        SBX_LOCKED(&tools->lock);
+        if (find_locked(tools, entry->tool.name) != NULL)
+                return sbx_error_set(err, -EEXIST, ORIGIN, NULL, "tool '%s' is registered already", entry->tool.name);
+        if (tools->count == SBX_TOOLS_MAX)
+                return sbx_error_set(err, -ENOSPC, ORIGIN, NULL, "tool '%s': there are %u tools already, the maximum",
+                                     entry->tool.name, SBX_TOOLS_MAX);
+        entry->tool.free_data = tool->free_data; /* not before: what is refused stays the caller's */
+        tools->entries[tools->count++] = steal_pointer(entry);
+        return 0;
+}
+
+const struct sbx_tool_entry *sbx_tools_find(struct sbx_tools *tools, const char *name) {
+        SBX_LOCKED(&tools->lock);
+        return find_locked(tools, name);
+}
+
+int sbx_tools_unknown(struct sbx_tools *tools, const char *name, struct sbx_error *err) {
+        const char *names[SBX_TOOLS_MAX], *near;
+        _cleanup_buffer_ struct sbx_buffer hint = SBX_BUFFER(SBX_ERROR_HINT_MAX);
+        size_t count;
+
+        pthread_mutex_lock(&tools->lock);
+        count = tools->count;
+        for (size_t i = 0; i < count; i++)
+                names[i] = tools->entries[i]->tool.name; /* entries are never removed */
+        pthread_mutex_unlock(&tools->lock);
+        near = sbx_nearest(name, names, count);
+        /* A hint that does not fit ends where it is full. */
+        (void)sbx_buffer_append_text(&hint, "Tools are: ");
+        for (size_t i = 0; i < count; i++)
+                (void)sbx_buffer_printf(&hint, "%s%s", i > 0 ? ", " : "", names[i]);
+        if (near != NULL)
+                return sbx_error_set(err, -ENOENT, ORIGIN, hint.data, "unknown tool '%.64s'; did you mean '%s'?", name,
+                                     near);
+        return sbx_error_set(err, -ENOENT, ORIGIN, hint.data, "unknown tool '%.64s'", name);
+}
+
+int sbx_tools_list(struct sbx_tools *tools, struct sbx_buffer *out_json, struct sbx_error *err) {
+        _cleanup_json_ json_t *list = json_array();
+        bool complete = list != NULL;
+        int r;
+
+        pthread_mutex_lock(&tools->lock);
+        for (size_t i = 0; i < tools->count && complete; i++)
+                complete = json_array_append(list, tools->entries[i]->listing) == 0;
+        pthread_mutex_unlock(&tools->lock);
+        if (!complete)
+                return SBX_NOMEM(err, ORIGIN);
+        r = sbx_json_encode(list, out_json);
+        return r < 0 ? sbx_error_set(err, r, ORIGIN, NULL, "the list of tools: %s", SBX_ERRNO_TEXT(r)) : 0;
+}
+
+/* ---- one call ---- */
+
+int sbx_tools_parse(struct sbx_bytes bytes, json_t **ret_arguments, struct sbx_error *err) {
+        _cleanup_json_ json_t *arguments = NULL;
+        int r = 0;
+
+        if (bytes.size == 0)
+                arguments = json_object();
+        else
+                r = sbx_json_parse(bytes, SBX_TOOL_ARGUMENTS_MAX, "arguments", &arguments, err);
+        if (r < 0)
+                return r == -ENOMEM ? r : -EINVAL;
+        if (arguments == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        if (!json_is_object(arguments))
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "arguments: must be a JSON object");
+        *ret_arguments = steal_pointer(arguments);
+        return 0;
+}
+
+static int run_tool(const struct sbx_tool_entry *entry, json_t *arguments, const struct sbx_tool_context *context,
+                    json_t **ret_result) {
+        struct sbx_error problem = {0};
+        struct sbx_tool_context own = *context;
+        int r;
+
+        own.data = entry->tool.data;
+        r = sbx_schema_apply(entry->schema, arguments, &problem);
+        if (r == 0)
+                r = entry->tool.run(&own, arguments, ret_result, &problem);
+        if (r < 0) {
+                sbx_error_set(&problem, r, ORIGIN, NULL, "%s failed: %s", entry->tool.name, SBX_ERRNO_TEXT(r));
+                *ret_result = sbx_content_error(&problem);
+        }
+        return r;
+}
+
+int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, json_t *arguments,
+                  const struct sbx_tool_context *context, int *ret_status, struct sbx_buffer *out_json,
+                  struct sbx_error *err) {
+        const struct sbx_tool_observer *observer = &tools->observer;
+        bool observed = observer->called != NULL && observer->active(observer->data);
+        _cleanup_json_ json_t *result = NULL, *given = observed ? json_deep_copy(arguments) : NULL;
+        struct sbx_tool_context watched = *context;
+        struct sbx_beat beat;
+        uint64_t begin_ns = sbx_clock_ns();
+        int status, r;
+
+        sbx_beat_begin(&tools->beats, &beat, context, (entry->tool.flags & SBX_TOOL_HEARTBEAT) != 0, &watched);
+        status = run_tool(entry, arguments, &watched, &result);
+        sbx_beat_end(&beat);
+        if (observed)
+                observer->called(observer->data,
+                                 &(struct sbx_tool_record){.tool = entry->tool.name,
+                                                           .principal = context->principal != NULL ? context->principal : "",
+                                                           .arguments = given,
+                                                           .result = result,
+                                                           .status = status,
+                                                           .duration_ns = sbx_clock_ns() - begin_ns});
+        *ret_status = status;
+        if (result == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        r = sbx_json_encode(result, out_json);
+        return r < 0 ? sbx_error_set(err, r, ORIGIN, NULL, "the result of %s: %s", entry->tool.name, SBX_ERRNO_TEXT(r)) : 0;
+}
+
+int sbx_tools_call(struct sbx_tools *tools, const char *name, struct sbx_bytes arguments,
+                   const struct sbx_tool_context *context, struct sbx_buffer *out_json, struct sbx_error *err) {
+        const struct sbx_tool_entry *entry = sbx_tools_find(tools, name);
+        _cleanup_json_ json_t *parsed = NULL;
+        int r, status;
+
+        if (entry == NULL)
+                return sbx_tools_unknown(tools, name, err);
+        r = sbx_tools_parse(arguments, &parsed, err);
+        return r < 0 ? r : sbx_tools_run(tools, entry, parsed, context, &status, out_json, err);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The result of an execution as a tool result: text for a model, images, and facts for programs. */
+#include "tools/render.h"
+
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "tools/content.h"
+
+#define ORIGIN "tools"
+#define UNBOUNDED (SIZE_MAX / 2)
+
+/* ---- text ---- */
+
+/* Adds on a line of its own. */
+static int add_line(struct sbx_buffer *out, const char *prefix, struct sbx_bytes text) {
+        int r = 0;
+
+        if (out->size > 0 && out->data[out->size - 1] != '\n')
+                r = sbx_buffer_append(out, "\n", 1);
+        if (r == 0)
+                r = sbx_buffer_append_text(out, prefix);
+        return r < 0 ? r : sbx_buffer_append(out, text.data, text.size);
+}
+
+static struct sbx_bytes text_bytes(const char *text) {
+        return (struct sbx_bytes){text, strlen(text)};
+}
+
+static int add_dropped(struct sbx_buffer *out, const char *stream, uint64_t dropped) {
+        int r = dropped > 0 ? add_line(out, "", (struct sbx_bytes){NULL, 0}) : 0;
+
+        if (r < 0 || dropped == 0)
+                return r;
+        return sbx_buffer_printf(out, "[%llu more bytes of %s are lost: the limit of max_output_bytes was reached]\n",
+                                 (unsigned long long)dropped, stream);
+}
+
+static int add_output(const struct sbx_result *result, struct sbx_buffer *out) {
+        int r = sbx_buffer_append(out, result->stdout_text.data, result->stdout_text.size);
+
+        if (r == 0)
+                r = add_dropped(out, "stdout", result->stdout_dropped_bytes);
+        if (r == 0 && result->stderr_text.size > 0)
+                r = add_line(out, "", result->stderr_text);
+        return r < 0 ? r : add_dropped(out, "stderr", result->stderr_dropped_bytes);
+}
+
+static const char *end_title(enum sbx_end end) {
+        switch (end) {
+        case SBX_END_TIMEOUT:
+                return "Timeout";
+        case SBX_END_MEMORY:
+                return "Out of memory";
+        case SBX_END_CANCELLED:
+                return "Cancelled";
+        case SBX_END_KILLED:
+                return "Killed";
+        default:
+                return "Lost";
+        }
+}
+
+static const char *state_sentence(enum sbx_state state) {
+        switch (state) {
+        case SBX_STATE_KEPT:
+                return "The session's variables are kept.";
+        case SBX_STATE_ROLLED_BACK:
+                return "The session's variables are back at their last checkpoint.";
+        default:
+                return "The session's variables are lost; the next call starts a clean session.";
+        }
+}
+
+/* "Error: ValueError: no" and its traceback, or "Error: Timeout: ..." and what became of the session. */
+static int add_failure(const struct sbx_result *result, bool fresh, struct sbx_buffer *out) {
+        const char *title = result->end == SBX_END_ERROR ? result->error_type : end_title(result->end);
+        const char *message = result->error_message != NULL ? result->error_message : "";
+        int r = sbx_buffer_printf(out, "Error: %s%s%s\n", title != NULL ? title : "", title != NULL && message[0] != '\0' ?
+                                  ": " : "", message);
+
+        if (r == 0 && !fresh && (result->end != SBX_END_ERROR || result->state != SBX_STATE_KEPT))
+                r = sbx_buffer_printf(out, "%s\n", state_sentence(result->state));
+        if (r == 0 && result->traceback != NULL && result->traceback[0] != '\0')
+                r = sbx_buffer_printf(out, "\n%s\n", result->traceback);
+        if (r == 0 && result->stdout_text.size + result->stderr_text.size > 0)
+                r = sbx_buffer_append_text(out, "\nOutput before the end:\n");
+        return r < 0 ? r : add_output(result, out);
+}
+
+static int add_values(const struct sbx_result *result, struct sbx_buffer *out) {
+        int r = 0;
+
+        if (result->value != NULL)
+                r = add_line(out, "", text_bytes(result->value));
+        if (r == 0 && result->result != NULL)
+                r = add_line(out, "result = ", text_bytes(result->result));
+        return r;
+}
+
+/* A program's output as a terminal would show it: the traceback, or why it was ended, comes last. */
+static int add_script(const struct sbx_result *result, struct sbx_buffer *out) {
+        const char *title = result->end == SBX_END_ERROR ? result->error_type : end_title(result->end);
+        int r = add_output(result, out);
+
+        if (r < 0 || result->end == SBX_END_OK)
+                return r;
+        if (result->end == SBX_END_ERROR && result->traceback != NULL)
+                return add_line(out, "", text_bytes(result->traceback));
+        r = add_line(out, "Error: ", text_bytes(title != NULL ? title : ""));
+        return r < 0 ? r : sbx_buffer_printf(out, ": %s\n", result->error_message != NULL ? result->error_message : "");
+}
+
+static int add_success(const struct sbx_result *result, struct sbx_buffer *out) {
+        int r = add_output(result, out);
+
+        return r < 0 ? r : add_values(result, out);
+}
+
+static int build_text(const struct sbx_result *result, bool fresh, bool script, struct sbx_buffer *out) {
+        size_t before;
+        int r = 0;
+
+        if (result->notice != NULL)
+                r = sbx_buffer_printf(out, "[%s]\n", result->notice);
+        if (r < 0)
+                return r;
+        before = out->size;
+        if (script)
+                r = add_script(result, out);
+        else
+                r = result->end == SBX_END_OK ? add_success(result, out) : add_failure(result, fresh, out);
+        if (r == 0 && out->size == before && result->display_count == 0) /* some models refuse an empty text */
+                r = sbx_buffer_append_text(out, "(no output)");
+        return r;
+}
+
+/* ---- displays ---- */
+
+struct displays {
+        unsigned images, texts;        /* shown */
+        unsigned too_many, too_large;  /* not shown */
+};
+
+static bool is_image(const char *mime_type) {
+        return strcmp(mime_type, "image/png") == 0 || strcmp(mime_type, "image/jpeg") == 0 ||
+               strcmp(mime_type, "image/gif") == 0 || strcmp(mime_type, "image/webp") == 0;
+}
+
+static bool is_text(const char *mime_type) {
+        return strncmp(mime_type, "text/", 5) == 0 || strcmp(mime_type, "image/svg+xml") == 0 ||
+               strcmp(mime_type, "application/json") == 0;
+}
+
+static int add_image(const struct sbx_display *display, struct displays *seen, json_t *content) {
+        if (display->data.size / 4 * 3 > SBX_RENDER_IMAGE_BYTES_MAX)
+                seen->too_large++;
+        else if (seen->images == SBX_RENDER_IMAGES_MAX)
+                seen->too_many++;
+        else {
+                seen->images++;
+                return sbx_content_add_image(content, display->mime_type, display->data);
+        }
+        return 0;
+}
+
+static int add_text_display(const struct sbx_display *display, struct displays *seen, json_t *content) {
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(UNBOUNDED);
+        int r = 0;
+
+        if (seen->texts == SBX_RENDER_TEXTS_MAX) {
+                seen->too_many++;
+                return 0;
+        }
+        seen->texts++;
+        if (strcmp(display->mime_type, "text/plain") != 0)
+                r = sbx_buffer_printf(&text, "[%s]\n", display->mime_type);
+        if (r == 0)
+                r = sbx_text_clip(display->data, SBX_RENDER_TEXT_MAX, &text);
+        return r < 0 ? r : sbx_content_add_text(content, sbx_buffer_bytes(&text));
+}
+
+static int add_displays(const struct sbx_result *result, json_t *content) {
+        struct displays seen = {0};
+        _cleanup_buffer_ struct sbx_buffer note = SBX_BUFFER(1024);
+        int r = 0;
+
+        for (size_t i = 0; i < result->display_count && r == 0; i++) {
+                const struct sbx_display *display = &result->displays[i];
+
+                if (is_image(display->mime_type))
+                        r = add_image(display, &seen, content);
+                else if (is_text(display->mime_type))
+                        r = add_text_display(display, &seen, content);
+                else
+                        seen.too_many++;
+        }
+        if (r == 0 && seen.too_large > 0)
+                r = sbx_buffer_printf(&note, "[%u image(s) larger than %zu kB not shown: make the figure smaller or lower "
+                                      "its dpi]\n", seen.too_large, SBX_RENDER_IMAGE_BYTES_MAX / 1000);
+        if (r == 0 && seen.too_many + result->display_dropped_count > 0)
+                r = sbx_buffer_printf(&note, "[%llu display(s) not shown: at most %u images and %u texts are, and "
+                                      "max_display_bytes of data]\n",
+                                      (unsigned long long)(seen.too_many + result->display_dropped_count),
+                                      SBX_RENDER_IMAGES_MAX, SBX_RENDER_TEXTS_MAX);
+        return r < 0 || note.size == 0 ? r : sbx_content_add_text(content, sbx_buffer_bytes(&note));
+}
+
+/* ---- the whole ---- */
+
+static json_t *make_facts(const struct sbx_result *result) {
+        return json_pack("{s:{s:s, s:s, s:f, s:f, s:I, s:s, s:s?, s:I}}", "snipara-sandbox/execution", "end",
+                         sbx_end_name(result->end), "state", sbx_state_name(result->state), "duration_ms",
+                         (double)(result->duration_ns / 1000) / 1000, "cpu_ms", (double)(result->cpu_ns / 1000) / 1000, "memory_peak_bytes",
+                         (json_int_t)result->memory_peak_bytes, "session_id",
+                         result->session_id != NULL ? result->session_id : "", "isolation", result->isolation,
+                         "dropped_bytes", (json_int_t)(result->stdout_dropped_bytes + result->stderr_dropped_bytes));
+}
+
+int sbx_render_result(const struct sbx_result *result, bool fresh, bool script, json_t **ret_result,
+                      struct sbx_error *err) {
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(UNBOUNDED);
+        _cleanup_json_ json_t *content = sbx_content_new(result->end != SBX_END_OK);
+        int r = build_text(result, fresh, script, &text);
+
+        if (content == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        if (r == 0 && text.size > 0)
+                r = sbx_content_add_text(content, sbx_buffer_bytes(&text));
+        if (r == 0)
+                r = add_displays(result, content);
+        if (r == 0 && json_object_set_new(content, "_meta", make_facts(result)) < 0)
+                r = -ENOMEM;
+        if (r < 0)
+                return sbx_error_set(err, r, ORIGIN, NULL, "can't make the result: %s", SBX_ERRNO_TEXT(r));
+        *ret_result = steal_pointer(content);
+        return 0;
+}

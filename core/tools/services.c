@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tool services of struct sbx_host: what transports and agents call. */
+#include "tools/task.h"
+
+#include <sys/eventfd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+#define ORIGIN SBX_TOOLS_ORIGIN
+#define LIST_MAX_BYTES ((size_t)1 << 20)
+#define LANE_MAX_BYTES 4096u
+
+static int list_tools(void *data, struct sbx_output *ret_json, struct sbx_error *err) {
+        _cleanup_buffer_ struct sbx_buffer json = SBX_BUFFER(LIST_MAX_BYTES);
+        int r = sbx_tools_list(data, &json, err);
+
+        if (r < 0)
+                return r;
+        r = sbx_output_append(ret_json, json.data, json.size);
+        return r < 0 ? sbx_error_set(err, r, ORIGIN, NULL, "the list of tools: %s", SBX_ERRNO_TEXT(r)) : 0;
+}
+
+/* ---- submitting ---- */
+
+static const char *lane_value(const struct sbx_tool_entry *entry, const json_t *arguments) {
+        const json_t *value = json_object_get(arguments, entry->tool.lane), *property;
+
+        if (json_is_string(value) && json_string_length(value) > 0)
+                return json_string_value(value);
+        property = json_object_get(json_object_get(entry->schema, "properties"), entry->tool.lane);
+        value = json_object_get(property, "default");
+        return json_is_string(value) ? json_string_value(value) : "";
+}
+
+static int set_lane(struct sbx_tool_task *task) {
+        _cleanup_buffer_ struct sbx_buffer lane = SBX_BUFFER(LANE_MAX_BYTES);
+
+        if (task->entry->tool.lane == NULL)
+                return 0;
+        /* A value too long for a lane is too long for the tool as well, which will say so. */
+        if (sbx_buffer_printf(&lane, "%s=%s\n%s", task->entry->tool.lane, lane_value(task->entry, task->arguments),
+                              task->principal) == -EFBIG)
+                return 0;
+        task->lane_hash = 0;
+        for (size_t i = 0; i < lane.size; i++)
+                task->lane_hash = task->lane_hash * 31 + (unsigned char)lane.data[i];
+        task->lane = sbx_buffer_steal(&lane);
+        return task->lane != NULL ? 0 : -ENOMEM;
+}
+
+static int fill_task(struct sbx_tool_task *task, const char *name, struct sbx_bytes arguments, const char *principal,
+                     const struct sbx_tool_events *events, struct sbx_error *err) {
+        memcpy(&task->events, events, events->struct_size < sizeof(*events) ? events->struct_size : sizeof(*events));
+        if (task->events.done == NULL)
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "a submitted call needs a `done` function");
+        task->principal = strdup(principal != NULL ? principal : "");
+        task->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (task->cancel_fd < 0)
+                return sbx_error_set(err, -errno, ORIGIN, "Raise the limit of open files (ulimit -n).",
+                                     "can't make a call cancellable: %s", SBX_ERRNO_TEXT(errno));
+        task->entry = sbx_tools_find(task->tools, name);
+        if (task->entry == NULL)
+                task->refused = sbx_tools_unknown(task->tools, name, &task->problem);
+        else
+                task->refused = sbx_tools_parse(arguments, &task->arguments, &task->problem);
+        if (task->principal == NULL || (task->refused == 0 && set_lane(task) < 0))
+                return SBX_NOMEM(err, ORIGIN);
+        return 0;
+}
+
+static void release_task(void *data, struct sbx_tool_task *task) {
+        if (task != NULL)
+                sbx_tool_task_unref(task);
+}
+
+static int submit_task(void *data, const char *name, struct sbx_bytes arguments, const char *principal,
+                       const struct sbx_tool_events *events, struct sbx_tool_task **ret_task, struct sbx_error *err) {
+        struct sbx_tool_task *task = calloc(1, sizeof(*task));
+        int r;
+
+        if (task == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        task->tools = data;
+        task->cancel_fd = -1;
+        task->references = 1;
+        r = fill_task(task, name, arguments, principal, events, err);
+        if (r == 0) {
+                struct sbx_tool_task *before = *ret_task;
+
+                /* Both are set first: `done` may be called, and may look at them, before this returns. */
+                task->references = 2;
+                *ret_task = task;
+                r = sbx_tool_task_queue(task, err);
+                if (r < 0) {
+                        *ret_task = before;
+                        task->references = 1;
+                }
+        }
+        if (r < 0)
+                sbx_tool_task_unref(task);
+        return r;
+}
+
+static void cancel_task(void *data, struct sbx_tool_task *task) {
+        sbx_tool_task_cancel(task);
+}
+
+void sbx_tools_services(struct sbx_tools *tools, struct sbx_tool_services *ret_services) {
+        *ret_services = (struct sbx_tool_services){
+                .data = tools,
+                .list = list_tools,
+                .submit = submit_task,
+                .cancel = cancel_task,
+                .release = release_task,
+        };
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of core/tools: the registry, its threads, and the parts that its files share. */
+#pragma once
+
+#include "base/buffer.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "tools/tools.h"
+
+#define SBX_TOOLS_ORIGIN "tools"
+#define SBX_TOOL_ARGUMENTS_MAX ((size_t)64 << 20) /* bytes of JSON: 16 MiB of code, escaped */
+#define SBX_TOOL_RESULT_MAX ((size_t)64 << 20)
+#define SBX_TOOLS_MAX 256u /* tools in a registry */
+
+/* A registered tool. Never changes and lives as long as the registry. */
+struct sbx_tool_entry {
+        struct sbx_tool tool; /* its texts are this struct's own */
+        json_t *schema;
+        json_t *listing; /* what tool_list says of it */
+};
+
+/* ---- progress.c ---- */
+
+/* The progress of one call: strictly increasing, and with a heartbeat if its tool wants one. */
+struct sbx_beat {
+        struct sbx_beat *next;
+        struct sbx_beats *owner;
+        const struct sbx_tool_context *context; /* who is told */
+        pthread_mutex_t lock;                   /* protects last_progress, and is held while it is told */
+        double last_progress;
+        uint64_t started_ns;
+        uint64_t last_ns; /* atomic */
+        bool listed, in_use; /* protected by owner->lock */
+};
+
+struct sbx_beats {
+        pthread_mutex_t lock;
+        pthread_cond_t wake;  /* the thread has something to look at */
+        pthread_cond_t idle;  /* a beat is not in use any more */
+        struct sbx_beat *first;
+        pthread_t thread;
+        bool runs, stop;
+};
+
+int sbx_beats_init(struct sbx_beats *beats);
+void sbx_beats_stop(struct sbx_beats *beats);
+void sbx_beats_destroy(struct sbx_beats *beats);
+/* Between the two, `*ret_context` is `context` with a progress function that keeps the rules. */
+void sbx_beat_begin(struct sbx_beats *beats, struct sbx_beat *beat, const struct sbx_tool_context *context,
+                    bool heartbeat, struct sbx_tool_context *ret_context);
+void sbx_beat_end(struct sbx_beat *beat);
+
+/* ---- threads.c ---- */
+
+/* All protected by `lock`. */
+struct sbx_tool_threads {
+        pthread_mutex_t lock;
+        pthread_cond_t work;  /* something to run, or the end */
+        pthread_cond_t ended; /* a thread has gone */
+        struct sbx_tool_task *first, *last; /* queued, oldest first */
+        struct sbx_tool_task *running;
+        unsigned queued, threads, idle;
+        unsigned ordinary; /* running tasks of tools that are not quick */
+        pthread_t gone;    /* the thread that ended last: the next one to end joins it */
+        bool has_gone, stop;
+};
+
+int sbx_tool_threads_init(struct sbx_tool_threads *threads);
+void sbx_tool_threads_stop(struct sbx_tool_threads *threads);
+void sbx_tool_threads_destroy(struct sbx_tool_threads *threads);
+
+/* ---- registry.c ---- */
+
+struct sbx_tools {
+        const struct sbx_logger *logger;
+        pthread_mutex_t lock; /* protects entries and count */
+        struct sbx_tool_entry *entries[SBX_TOOLS_MAX];
+        size_t count;
+        struct sbx_tool_observer observer;
+        struct sbx_beats beats;
+        struct sbx_tool_threads threads;
+};
+
+/* NULL: there is none. */
+const struct sbx_tool_entry *sbx_tools_find(struct sbx_tools *tools, const char *name);
+int sbx_tools_unknown(struct sbx_tools *tools, const char *name, struct sbx_error *err); /* -ENOENT, with the nearest */
+/* Arguments from the bytes of a client; none at all is an empty object. -EINVAL. */
+int sbx_tools_parse(struct sbx_bytes bytes, json_t **ret_arguments, struct sbx_error *err);
+/* Runs a call whole: checks arguments (which it may change), runs the tool, makes errors a result, tells the observer.
+ * `*ret_status` is what the tool returned. -ENOMEM. */
+int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, json_t *arguments,
+                  const struct sbx_tool_context *context, int *ret_status, struct sbx_buffer *out_json,
+                  struct sbx_error *err);
+
+/* ---- nearest.c ---- */
+
+/* The candidate that `name` was most likely meant to be; NULL: none is near. */
+const char *sbx_nearest(const char *name, const char *const *candidates, size_t count);

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The threads that run submitted calls: started when needed, ended when idle, with calls of one lane in their order. */
+#include "tools/task.h"
+
+#include <sys/eventfd.h>
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+#define ORIGIN SBX_TOOLS_ORIGIN
+#define THREADS_MAX 64u
+#define THREADS_FOR_QUICK 4u /* of them, kept for tools that never wait, so that a hung session can be destroyed */
+#define QUEUE_MAX 1024u
+#define IDLE_NS (10 * SBX_NS_PER_S)
+
+int sbx_tool_threads_init(struct sbx_tool_threads *threads) {
+        int r;
+
+        *threads = (struct sbx_tool_threads){0};
+        r = sbx_cond_init(&threads->work);
+        if (r < 0)
+                return r;
+        r = sbx_cond_init(&threads->ended);
+        if (r < 0) {
+                pthread_cond_destroy(&threads->work);
+                return r;
+        }
+        pthread_mutex_init(&threads->lock, NULL);
+        return 0;
+}
+
+void sbx_tool_threads_destroy(struct sbx_tool_threads *threads) {
+        pthread_cond_destroy(&threads->work);
+        pthread_cond_destroy(&threads->ended);
+        pthread_mutex_destroy(&threads->lock);
+}
+
+/* ---- tasks ---- */
+
+void sbx_tool_task_unref(struct sbx_tool_task *task) {
+        if (__atomic_sub_fetch(&task->references, 1, __ATOMIC_ACQ_REL) > 0)
+                return;
+        if (task->cancel_fd >= 0)
+                close(task->cancel_fd);
+        json_decref(task->arguments);
+        free(task->principal);
+        free(task->lane);
+        free(task);
+}
+
+static void report_done(struct sbx_tool_task *task, int status, struct sbx_bytes result, const struct sbx_error *problem) {
+        task->events.done(task->events.data, status, result, status < 0 ? problem : NULL);
+}
+
+static void report_progress(void *data, double progress, double total, const char *message) {
+        const struct sbx_tool_task *task = data;
+
+        task->events.progress(task->events.data, progress, total, message);
+}
+
+static bool is_cancelled(struct sbx_tool_task *task) {
+        SBX_LOCKED(&task->tools->threads.lock);
+        return task->cancelled;
+}
+
+/* From here to `done`. */
+static void run_task(struct sbx_tool_task *task) {
+        _cleanup_buffer_ struct sbx_buffer result = SBX_BUFFER(SBX_TOOL_RESULT_MAX);
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = task->cancel_fd};
+        struct sbx_tool_context context = {.principal = task->principal,
+                                           .call = &call,
+                                           .progress = task->events.progress != NULL ? report_progress : NULL,
+                                           .progress_data = task};
+        int status = task->refused, r = 0;
+
+        if (status == 0 && is_cancelled(task))
+                status = sbx_error_set(&task->problem, -ECANCELED, ORIGIN, NULL, "cancelled before it began");
+        else if (status == 0)
+                r = sbx_tools_run(task->tools, task->entry, task->arguments, &context, &status, &result, &task->problem);
+        if (r < 0)
+                report_done(task, r, (struct sbx_bytes){0}, &task->problem);
+        else if (result.size > 0 && (status != -ECANCELED || !is_cancelled(task)))
+                report_done(task, 0, sbx_buffer_bytes(&result), NULL);
+        else {
+                sbx_error_set(&task->problem, status, ORIGIN, NULL, "cancelled");
+                report_done(task, status, (struct sbx_bytes){0}, &task->problem);
+        }
+}
+
+/* ---- the queue ---- */
+
+static bool is_ordinary(const struct sbx_tool_task *task) {
+        return task->entry != NULL && (task->entry->tool.flags & SBX_TOOL_QUICK) == 0;
+}
+
+static bool is_runnable_locked(const struct sbx_tool_threads *threads, const struct sbx_tool_task *task) {
+        if (task->cancelled || task->refused < 0)
+                return true; /* only `done` is left to call */
+        if (is_ordinary(task) && threads->ordinary >= THREADS_MAX - THREADS_FOR_QUICK)
+                return false;
+        if (task->lane == NULL)
+                return true;
+        for (const struct sbx_tool_task *at = threads->running; at != NULL; at = at->next)
+                if (at->lane != NULL && at->lane_hash == task->lane_hash && strcmp(at->lane, task->lane) == 0)
+                        return false;
+        return true;
+}
+
+static struct sbx_tool_task *find_runnable_locked(const struct sbx_tool_threads *threads) {
+        for (struct sbx_tool_task *at = threads->first; at != NULL; at = at->next)
+                if (is_runnable_locked(threads, at))
+                        return at;
+        return NULL;
+}
+
+static void dequeue_locked(struct sbx_tool_threads *threads, struct sbx_tool_task *task) {
+        if (task->previous != NULL)
+                task->previous->next = task->next;
+        else
+                threads->first = task->next;
+        if (task->next != NULL)
+                task->next->previous = task->previous;
+        else
+                threads->last = task->previous;
+        threads->queued--;
+}
+
+static void enqueue_locked(struct sbx_tool_threads *threads, struct sbx_tool_task *task) {
+        task->next = NULL;
+        task->previous = threads->last;
+        if (threads->last != NULL)
+                threads->last->next = task;
+        else
+                threads->first = task;
+        threads->last = task;
+        threads->queued++;
+}
+
+static void begin_locked(struct sbx_tool_threads *threads, struct sbx_tool_task *task) {
+        dequeue_locked(threads, task);
+        task->previous = NULL;
+        task->next = threads->running;
+        if (threads->running != NULL)
+                threads->running->previous = task;
+        threads->running = task;
+        threads->ordinary += is_ordinary(task);
+}
+
+static void end_locked(struct sbx_tool_threads *threads, struct sbx_tool_task *task) {
+        if (task->previous != NULL)
+                task->previous->next = task->next;
+        else
+                threads->running = task->next;
+        if (task->next != NULL)
+                task->next->previous = task->previous;
+        threads->ordinary -= is_ordinary(task);
+}
+
+/* ---- threads ---- */
+
+static void *thread_run(void *data);
+
+/* Sees to it that somebody looks at the queue. A thread that takes a task passes the call on when there is more, so one is
+ * enough. -EAGAIN: no thread can be had, and there is none. */
+static int wake_one_locked(struct sbx_tool_threads *threads) {
+        pthread_t thread;
+        int r;
+
+        if (threads->idle > 0) {
+                pthread_cond_signal(&threads->work);
+                return 0;
+        }
+        if (threads->threads == THREADS_MAX)
+                return 0;
+        threads->threads++;
+        r = sbx_thread_start(&thread, "sbx-tool", thread_run, threads);
+        if (r < 0)
+                threads->threads--;
+        return r < 0 && threads->threads == 0 ? r : 0;
+}
+
+static struct sbx_tool_task *next_task_locked(struct sbx_tool_threads *threads) {
+        uint64_t until_ns = sbx_clock_ns() + IDLE_NS;
+
+        for (;;) {
+                struct sbx_tool_task *task = find_runnable_locked(threads);
+                int r;
+
+                if (task != NULL)
+                        return task;
+                if (threads->stop)
+                        return NULL;
+                threads->idle++;
+                r = sbx_cond_wait(&threads->work, &threads->lock, until_ns);
+                threads->idle--;
+                if (r == -ETIMEDOUT && find_runnable_locked(threads) == NULL)
+                        return NULL;
+        }
+}
+
+static void *thread_run(void *data) {
+        struct sbx_tool_threads *threads = data;
+        struct sbx_tool_task *task;
+        pthread_t before;
+        bool has_before;
+
+        pthread_mutex_lock(&threads->lock);
+        while ((task = next_task_locked(threads)) != NULL) {
+                begin_locked(threads, task);
+                if (find_runnable_locked(threads) != NULL)
+                        (void)wake_one_locked(threads); /* if none can be had, this one takes it next */
+                pthread_mutex_unlock(&threads->lock);
+                run_task(task);
+                pthread_mutex_lock(&threads->lock);
+                end_locked(threads, task);
+                sbx_tool_task_unref(task);
+        }
+        /* Each thread joins the one that ended before it, and the last is joined by the end of the registry: so none is
+         * left behind, and none waits to be joined for long. */
+        before = threads->gone;
+        has_before = threads->has_gone;
+        threads->gone = pthread_self();
+        threads->has_gone = true;
+        threads->threads--;
+        pthread_cond_broadcast(&threads->ended);
+        pthread_mutex_unlock(&threads->lock);
+        if (has_before)
+                pthread_join(before, NULL);
+        return NULL;
+}
+
+static void cancel_locked(struct sbx_tool_task *task) {
+        task->cancelled = true;
+        (void)!eventfd_write(task->cancel_fd, 1);
+}
+
+int sbx_tool_task_queue(struct sbx_tool_task *task, struct sbx_error *err) {
+        struct sbx_tool_threads *threads = &task->tools->threads;
+        int r = 0;
+
+        SBX_LOCKED(&threads->lock);
+        if (threads->stop)
+                return sbx_error_set(err, -ESHUTDOWN, ORIGIN, NULL, "the runtime is shutting down");
+        if (threads->queued >= QUEUE_MAX)
+                return sbx_error_set(err, -EBUSY, ORIGIN, "Try again when earlier calls have ended.",
+                                     "busy: %u calls wait already", threads->queued);
+        enqueue_locked(threads, task);
+        if (is_runnable_locked(threads, task))
+                r = wake_one_locked(threads);
+        if (r < 0) {
+                dequeue_locked(threads, task);
+                return sbx_error_set(err, r, ORIGIN, "Raise the limit of processes (ulimit -u).",
+                                     "no thread can be had: %s", SBX_ERRNO_TEXT(r));
+        }
+        return 0;
+}
+
+void sbx_tool_task_cancel(struct sbx_tool_task *task) {
+        struct sbx_tool_threads *threads = &task->tools->threads;
+
+        SBX_LOCKED(&threads->lock);
+        cancel_locked(task);
+        (void)wake_one_locked(threads); /* it may have been queued behind another of its lane */
+}
+
+void sbx_tool_threads_stop(struct sbx_tool_threads *threads) {
+        pthread_mutex_lock(&threads->lock);
+        threads->stop = true;
+        for (struct sbx_tool_task *at = threads->first; at != NULL; at = at->next)
+                cancel_locked(at);
+        for (struct sbx_tool_task *at = threads->running; at != NULL; at = at->next)
+                cancel_locked(at);
+        pthread_cond_broadcast(&threads->work);
+        while (threads->threads > 0)
+                pthread_cond_wait(&threads->ended, &threads->lock);
+        if (threads->has_gone) {
+                pthread_join(threads->gone, NULL);
+                threads->has_gone = false;
+        }
+        pthread_mutex_unlock(&threads->lock);
+}
