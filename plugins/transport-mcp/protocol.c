@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Revisions of MCP (https://modelcontextprotocol.io/specification/versioning) and results that fit each. */
+#include "protocol.h"
+
+#include <jansson.h>
+
+static const char *const revision_names[] = {
+        [MCP_REVISION_NONE] = "none",    [MCP_2024_11_05] = "2024-11-05", [MCP_2025_03_26] = "2025-03-26",
+        [MCP_2025_06_18] = "2025-06-18", [MCP_2025_11_25] = "2025-11-25",
+};
+
+enum mcp_revision mcp_revision_negotiate(const char *protocol_version) {
+        for (enum mcp_revision i = MCP_2024_11_05; i <= MCP_2025_11_25; i++)
+                if (strcmp(protocol_version, revision_names[i]) == 0)
+                        return i;
+        return MCP_2025_11_25;
+}
+
+const char *mcp_revision_name(enum mcp_revision revision) {
+        return revision_names[revision];
+}
+
+/* One line that looks like an object or array of the host's: no control bytes, which JSON has only between tokens. */
+static bool is_one_line(struct sbx_bytes json) {
+        const unsigned char *bytes = json.data;
+        bool control = false;
+
+        if (json.size < 2 ||
+            !((bytes[0] == '{' && bytes[json.size - 1] == '}') || (bytes[0] == '[' && bytes[json.size - 1] == ']')))
+                return false;
+        for (size_t i = 0; i < json.size; i++)
+                control |= bytes[i] < 0x20;
+        return !control;
+}
+
+static int append_dump(const char *data, size_t size, void *text) {
+        return mcp_text_append(text, data, size) < 0 ? -1 : 0;
+}
+
+static int encode(const json_t *value, struct mcp_text *storage, struct sbx_bytes *ret) {
+        if (json_dump_callback(value, append_dump, storage, JSON_COMPACT) < 0)
+                return storage->error != 0 ? storage->error : -ENOMEM;
+        *ret = mcp_text_bytes(storage);
+        return 0;
+}
+
+int mcp_json_one_line(struct sbx_bytes json, struct mcp_text *storage, struct sbx_bytes *ret_json) {
+        json_t *value;
+        int r;
+
+        if (is_one_line(json)) {
+                *ret_json = json;
+                return 0;
+        }
+        value = json_loadb(json.data, json.size, JSON_ALLOW_NUL, NULL);
+        if (value == NULL)
+                return -EINVAL;
+        r = encode(value, storage, ret_json);
+        json_decref(value);
+        return r;
+}
+
+static bool mentions(struct sbx_bytes json, const char *quoted) {
+        return memmem(json.data, json.size, quoted, strlen(quoted)) != NULL;
+}
+
+/* Blocks that the revision does not know. The test is on the bytes, where a text's own quotes are escaped. */
+static bool needs_conversion(struct sbx_bytes result, enum mcp_revision revision) {
+        return (revision < MCP_2025_06_18 && mentions(result, "\"resource_link\"")) ||
+               (revision < MCP_2025_03_26 && mentions(result, "\"audio\""));
+}
+
+static const char *member_text(const json_t *object, const char *key, const char *otherwise) {
+        const char *value = json_string_value(json_object_get(object, key));
+
+        return value != NULL ? value : otherwise;
+}
+
+/* The text that stands for a block which the client's revision lacks; NULL when the block may stay. */
+static json_t *replace_block(const json_t *block, enum mcp_revision revision) {
+        const char *type = member_text(block, "type", "");
+        json_t *text = NULL;
+
+        if (revision < MCP_2025_06_18 && strcmp(type, "resource_link") == 0)
+                text = json_sprintf("%s: %s (%s)", member_text(block, "name", "resource"),
+                                    member_text(block, "uri", ""),
+                                    member_text(block, "mimeType", "application/octet-stream"));
+        else if (revision < MCP_2025_03_26 && strcmp(type, "audio") == 0)
+                text = json_sprintf("[%s left out: this client's protocol revision has no audio]",
+                                    member_text(block, "mimeType", "audio"));
+        return text != NULL ? json_pack("{s:s, s:o}", "type", "text", "text", text) : NULL;
+}
+
+static int convert(struct sbx_bytes result, enum mcp_revision revision, struct mcp_text *storage,
+                   struct sbx_bytes *ret_result) {
+        json_t *root = json_loadb(result.data, result.size, JSON_ALLOW_NUL, NULL), *content, *block;
+        size_t index;
+        int r;
+
+        if (root == NULL)
+                return -EINVAL;
+        content = json_object_get(root, "content");
+        json_array_foreach(content, index, block) {
+                json_t *replacement = replace_block(block, revision);
+
+                if (replacement != NULL)
+                        json_array_set_new(content, index, replacement);
+        }
+        r = encode(root, storage, ret_result);
+        json_decref(root);
+        return r;
+}
+
+int mcp_result_prepare(struct sbx_bytes result, enum mcp_revision revision, struct mcp_text *storage,
+                       struct sbx_bytes *ret_result) {
+        struct sbx_bytes prepared;
+        int r;
+
+        if (revision != MCP_REVISION_NONE && needs_conversion(result, revision))
+                r = convert(result, revision, storage, &prepared);
+        else
+                r = mcp_json_one_line(result, storage, &prepared);
+        if (r < 0)
+                return r;
+        if (prepared.size == 0 || *(const char *)prepared.data != '{')
+                return -EINVAL;
+        *ret_result = prepared;
+        return 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The revisions of MCP that begin with `initialize`, and what differs between them for a server of tools. */
+#pragma once
+
+#include "text.h"
+
+enum mcp_revision {
+        MCP_REVISION_NONE = 0, /* not negotiated yet */
+        MCP_2024_11_05 = 1,
+        MCP_2025_03_26 = 2, /* the only one with batches */
+        MCP_2025_06_18 = 3,
+        MCP_2025_11_25 = 4,
+};
+
+/* The revision that answers a client's `protocolVersion`: the same if it is known, else the newest. */
+enum mcp_revision mcp_revision_negotiate(const char *protocol_version);
+const char *mcp_revision_name(enum mcp_revision revision);
+
+/* The result of a tool, an object as the host gave it, as a client of `revision` may see it. Nearly always these are
+ * the bytes themselves; else `storage` holds what `ret_result` points to. Blocks of a type that came later than the
+ * revision become text. -EINVAL: it is not a JSON object; -EFBIG, -ENOMEM. */
+int mcp_result_prepare(struct sbx_bytes result, enum mcp_revision revision, struct mcp_text *storage,
+                       struct sbx_bytes *ret_result);
+
+/* A JSON array or object in one line, as mcp_result_prepare. */
+int mcp_json_one_line(struct sbx_bytes json, struct mcp_text *storage, struct sbx_bytes *ret_json);
