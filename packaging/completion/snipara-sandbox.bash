@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of snipara-sandbox (and of its older name rlm) for bash.
+# shellcheck shell=bash
+
+# Adds to COMPREPLY the words that begin with what is being typed.
+_snipara_sandbox_words() {
+        local word
+        while IFS='' read -r word; do
+                COMPREPLY+=("$word")
+        done < <(compgen -W "$1" -- "$current")
+}
+
+_snipara_sandbox_files() {
+        local word
+        compopt -o filenames 2>/dev/null
+        while IFS='' read -r word; do
+                COMPREPLY+=("$word")
+        done < <(compgen "$@" -- "$current")
+}
+
+# The value of the option before the word; false when that option takes none.
+_snipara_sandbox_value() {
+        case $1 in
+        --profile | -p) _snipara_sandbox_words 'quick default analysis extended' ;;
+        --timeout | -t) _snipara_sandbox_words '5s 30s 2m 5m 10m' ;;
+        --config) _snipara_sandbox_files -f ;;
+        --set)
+                compopt -o nospace 2>/dev/null
+                _snipara_sandbox_words "$("$program" config show --origin 2>/dev/null | sed -n 's/^[^\t]*\t\([^=]*=\).*/\1/p')"
+                ;;
+        --code | -c | --env | -e | --session | -s) ;;
+        *) return 1 ;;
+        esac
+}
+
+_snipara_sandbox() {
+        local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+        local command=${COMP_WORDS[1]} configured='--config --set --verbose --help' options=
+        COMPREPLY=()
+
+        if ((COMP_CWORD == 1)); then
+                _snipara_sandbox_words 'exec repl mcp-serve init doctor config plugins version help --help --version'
+                return
+        fi
+        case $command in
+        config | plugins)
+                if ((COMP_CWORD == 2)); then
+                        [[ $command == config ]] && _snipara_sandbox_words 'show'
+                        [[ $command == plugins ]] && _snipara_sandbox_words 'list info check'
+                        return
+                fi
+                command+=" ${COMP_WORDS[2]}"
+                ;;
+        help)
+                if [[ $current != -* ]]; then
+                        _snipara_sandbox_words 'exec repl mcp-serve init doctor config plugins version help'
+                        [[ $previous == config ]] && COMPREPLY=() && _snipara_sandbox_words 'show'
+                        [[ $previous == plugins ]] && COMPREPLY=() && _snipara_sandbox_words 'list info check'
+                        return
+                fi
+                ;;
+        esac
+        _snipara_sandbox_value "$previous" && return
+
+        case $command in
+        exec) options="--code --env --profile --timeout --session --json --report --quiet $configured" ;;
+        repl) options="--env --profile --timeout --session $configured" ;;
+        mcp-serve) options=$configured ;;
+        init) options='--force --mcp --no-snipara --help' ;;
+        doctor) options="--json $configured" ;;
+        'config show') options="--json --origin $configured" ;;
+        'plugins list') options="--json $configured" ;;
+        'plugins info') options="--json $configured" ;;
+        'plugins check') options='--json --help' ;;
+        version) options='--help' ;;
+        help) options='--json --help' ;;
+        esac
+        if [[ $current == -* ]]; then
+                _snipara_sandbox_words "$options"
+                return
+        fi
+        case $command in
+        exec | 'plugins check') _snipara_sandbox_files -f ;;
+        init) _snipara_sandbox_files -d ;;
+        'plugins info')
+                _snipara_sandbox_words "$("$program" plugins list 2>/dev/null | sed -n '1d; s/ .*//p')"
+                ;;
+        esac
+}
+complete -F _snipara_sandbox snipara-sandbox rlm

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# Completion of snipara-sandbox (and of its older name rlm) for fish.
+
+# True when the command line begins with one of these commands ("exec", "config show").
+function __snipara_sandbox_command
+    set -l words (commandline -opc)
+    for command in $argv
+        set -l wanted (string split ' ' -- $command)
+        set -l last (math 1 + (count $wanted))
+        if test (count $words) -ge $last; and test "$words[2..$last]" = "$command"
+            return 0
+        end
+    end
+    return 1
+end
+
+function __snipara_sandbox_word
+    test (count (commandline -opc)) -eq $argv[1]
+end
+
+function __snipara_sandbox_settings
+    set -l words (commandline -opc)
+    $words[1] config show --origin 2>/dev/null | string replace -r '^[^\t]*\t([^=]*=).*' '$1'
+end
+
+function __snipara_sandbox_plugins
+    set -l words (commandline -opc)
+    $words[1] plugins list 2>/dev/null | string replace -r ' .*' '' | tail -n +2
+end
+
+for program in snipara-sandbox rlm
+    complete -c $program -f
+
+    complete -c $program -n '__snipara_sandbox_word 1' -a exec -d 'Run Python code in the sandbox'
+    complete -c $program -n '__snipara_sandbox_word 1' -a repl -d 'Type Python, run in the sandbox'
+    complete -c $program -n '__snipara_sandbox_word 1' -a mcp-serve -d 'Serve an MCP client over standard input and output'
+    complete -c $program -n '__snipara_sandbox_word 1' -a init -d 'Write a commented configuration for a project'
+    complete -c $program -n '__snipara_sandbox_word 1' -a doctor -d 'Check that the sandbox works here'
+    complete -c $program -n '__snipara_sandbox_word 1' -a config -d 'Show every setting and where it comes from'
+    complete -c $program -n '__snipara_sandbox_word 1' -a plugins -d 'List, describe or check plugins'
+    complete -c $program -n '__snipara_sandbox_word 1' -a version -d 'Print the version'
+    complete -c $program -n '__snipara_sandbox_word 1' -a help -d 'Tell how to use the program or one of its commands'
+    complete -c $program -n '__snipara_sandbox_word 1' -s V -l version -d 'Print the version'
+    complete -c $program -n '__snipara_sandbox_command config; and __snipara_sandbox_word 2' -a show
+    complete -c $program -n '__snipara_sandbox_command plugins; and __snipara_sandbox_word 2' -a 'list info check'
+    complete -c $program -n '__snipara_sandbox_command help; and __snipara_sandbox_word 2' \
+        -a 'exec repl mcp-serve init doctor config plugins version help'
+    complete -c $program -s h -l help -d 'Show this help'
+
+    set -l configured "__snipara_sandbox_command exec repl mcp-serve doctor 'config show' 'plugins list' 'plugins info'"
+    complete -c $program -n $configured -l config -r -F -d 'Read this configuration file'
+    complete -c $program -n $configured -l set -x -a '(__snipara_sandbox_settings)' -d 'Override a setting'
+    complete -c $program -n $configured -s v -l verbose -d 'Show log messages of all levels'
+
+    set -l limited '__snipara_sandbox_command exec repl'
+    complete -c $program -n $limited -s e -l env -x -d 'Where to run: a backend instance'
+    complete -c $program -n $limited -s p -l profile -x -a 'quick default analysis extended' -d Limits
+    complete -c $program -n $limited -s t -l timeout -x -a '5s 30s 2m 5m 10m' -d 'Time for each piece of code'
+    complete -c $program -n $limited -s s -l session -x -d 'Name of the session'
+
+    complete -c $program -n '__snipara_sandbox_command exec' -F
+    complete -c $program -n '__snipara_sandbox_command exec' -s c -l code -x -d 'Run this code'
+    complete -c $program -n '__snipara_sandbox_command exec' -l report -d 'Print what isolation was applied'
+    complete -c $program -n '__snipara_sandbox_command exec' -s q -l quiet -d 'Print the output only'
+
+    set -l json "__snipara_sandbox_command exec doctor help 'config show' 'plugins list' 'plugins info' 'plugins check'"
+    complete -c $program -n $json -l json -d 'Print JSON'
+    complete -c $program -n "__snipara_sandbox_command 'config show'" -l origin -d 'Print one line for each value'
+
+    complete -c $program -n '__snipara_sandbox_command init' -F
+    complete -c $program -n '__snipara_sandbox_command init' -s f -l force -d 'Replace an existing configuration'
+    complete -c $program -n '__snipara_sandbox_command init' -l mcp -d 'Also add this program to .mcp.json'
+    complete -c $program -n '__snipara_sandbox_command init' -l no-snipara -d 'Leave out the Snipara service'
+
+    complete -c $program -n "__snipara_sandbox_command 'plugins info'" -a '(__snipara_sandbox_plugins)'
+    complete -c $program -n "__snipara_sandbox_command 'plugins check'" -F
+end
