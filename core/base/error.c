@@ -16,8 +16,14 @@ void sbx_error_wrap(struct sbx_error *err, const char *format, ...) {
         length = vsnprintf(err->message, sizeof(err->message), format, args);
         va_end(args);
         used = length < 0 ? 0 : (size_t)length;
-        if (used < sizeof(err->message))
-                snprintf(err->message + used, sizeof(err->message) - used, "%s%s", used > 0 ? ": " : "", inner);
+        if (used > 0 && used + 2 < sizeof(err->message)) {
+                memcpy(err->message + used, ": ", 2);
+                used += 2;
+        }
+        if (used < sizeof(err->message)) {
+                memcpy(err->message + used, inner, sizeof(err->message) - used);
+                err->message[sizeof(err->message) - 1] = '\0';
+        }
         sbx_error_trim_(err->message, sizeof(err->message));
 }
 

@@ -2,8 +2,6 @@
 /* JSON in: bounded parsing, and decoding of members with the path in the error. */
 #include "base/json.h"
 
-#include <math.h>
-
 #include "base/error.h"
 #include "base/utf8.h"
 
@@ -206,10 +204,10 @@ static bool whole_number(const json_t *value, int64_t *ret) {
                 return false;
         real = json_real_value(value);
         /* 2^53: beyond it a double no longer tells neighbours apart. */
-        if (real != trunc(real) || fabs(real) > 9007199254740992.0)
+        if (!(real >= -9007199254740992.0 && real <= 9007199254740992.0))
                 return false;
         *ret = (int64_t)real;
-        return true;
+        return (double)*ret == real;
 }
 
 int sbx_json_get_int(const json_t *object, const char *path, const char *key, unsigned flags, int64_t minimum,

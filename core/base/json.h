@@ -16,7 +16,7 @@ int sbx_json_parse(struct sbx_bytes text, size_t max_bytes, const char *what, js
 /* The same, for a value of any type (not only object and array). */
 int sbx_json_parse_any(struct sbx_bytes text, size_t max_bytes, const char *what, json_t **ret,
                        struct sbx_error *err);
-/* Appends compact UTF-8 JSON, without newlines; a real number in the fewest digits that read back the same. -EINVAL:
+/* Appends compact UTF-8 JSON, without newlines; a real number in 15 to 17 digits, as it takes to read back the same. -EINVAL:
  * `value` is NULL, or nested deeper than twice SBX_JSON_DEPTH_MAX (a parsed document may be wrapped, not a cycle). */
 int sbx_json_encode(const json_t *value, struct sbx_buffer *out);
 /* A JSON string from bytes of any quality: repaired UTF-8; NUL is kept as \u0000. NULL: -ENOMEM. */

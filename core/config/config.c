@@ -113,24 +113,19 @@ static int load_variables(struct sbx_config *config, const struct sbx_logger *lo
 /* ---- flags ---- */
 
 static int refuse_flag(const struct sbx_config *config, const char *name, struct sbx_error *err) {
-        struct sbx_suggestion suggestion = SBX_SUGGESTION(name);
-        _cleanup_free_ char *hint = NULL;
-        size_t entry = strcspn(name, ".");
+        _cleanup_free_ char *subject = strndup(name, strcspn(name, ".")), *hint = NULL;
+        bool of_entry = strchr(name, '.') != NULL;
+        struct sbx_suggestion suggestion = SBX_SUGGESTION(subject != NULL ? subject : "");
 
-        if (name[entry] == '.') {
-                for (size_t i = 0; i < config->entry_count; i++)
-                        if (strlen(config->entries[i]->name) < SBX_ERROR_HINT_MAX)
-                                sbx_suggestion_offer(&suggestion, config->entries[i]->name);
-                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "`snipara-sandbox config show` lists the entries.",
-                                     "flag: %s: no plugin entry is named `%.*s`", name, (int)entry, name);
-        }
-        for (const struct sbx_option *option = sbx_core_options; option->name != NULL; option++)
+        for (size_t i = 0; of_entry && i < config->entry_count; i++)
+                sbx_suggestion_offer(&suggestion, config->entries[i]->name);
+        for (const struct sbx_option *option = sbx_core_options; !of_entry && option->name != NULL; option++)
                 sbx_suggestion_offer(&suggestion, option->name);
-        if (suggestion.best != NULL && sbx_text_format(&hint, "Did you mean `%s`?", suggestion.best) < 0)
+        if (subject == NULL || (suggestion.best != NULL && sbx_text_format(&hint, "Did you mean `%s`?", suggestion.best) < 0))
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
         return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
-                             hint != NULL ? hint : "`snipara-sandbox config show` lists all settings.",
-                             "flag: unknown setting `%s`", name);
+                             hint != NULL ? hint : "`snipara-sandbox config show` lists all settings and plugin entries.",
+                             of_entry ? "flag: no plugin entry is named `%s`" : "flag: unknown setting `%s`", subject);
 }
 
 /* NAME=VALUE for the core, ENTRY.OPTION=VALUE for a plugin entry. */

@@ -103,6 +103,7 @@ const struct sbx_option_alias *sbx_core_alias(const char *option) {
 
 int sbx_core_check(const struct sbx_settings *core, struct sbx_error *err) {
         const struct sbx_value *trust = sbx_settings_get(core, "trust_level");
+        const struct sbx_value *environment = sbx_settings_get(core, "environment");
 
         if (strcmp(trust->string, "local") == 0)
                 return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
@@ -110,5 +111,8 @@ int sbx_core_check(const struct sbx_settings *core, struct sbx_error *err) {
                                      "the backend's plugin entry; every result will say so.",
                                      "%s: `trust_level` is \"local\", which would run code without a sandbox",
                                      trust->origin);
+        if (environment->string[0] == '\0')
+                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "Name a backend's entry of `plugins`, such as \"local\".",
+                                     "%s: `environment` must not be empty", environment->origin);
         return 0;
 }

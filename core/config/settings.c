@@ -63,13 +63,42 @@ static const char *expected(uint32_t type) {
 #define SUBJECT "`%s%s%s`"
 #define SUBJECT_ARGS(entry, option) (entry) != NULL ? (entry) : "", (entry) != NULL ? "." : "", (option)->name
 
-static int refuse_type(const char *entry, const struct sbx_option *option, const struct sbx_raw *raw,
-                       struct sbx_error *err) {
-        bool show = (raw->type == SBX_RAW_TEXT || raw->type == SBX_RAW_STRING) && !is_secret(option);
+/* What was written instead, for a message: short, and nothing of a secret. */
+static int show_given(const struct sbx_option *option, const struct sbx_raw *raw, struct sbx_buffer *out) {
+        if (is_secret(option))
+                return sbx_buffer_append_text(out, "what it is");
+        switch (raw->type) {
+        case SBX_RAW_BOOL:
+                return sbx_buffer_append_text(out, raw->boolean ? "true" : "false");
+        case SBX_RAW_INT:
+                return sbx_buffer_printf(out, "%" PRId64, raw->integer);
+        case SBX_RAW_REAL:
+                return sbx_buffer_printf(out, "%g", raw->real);
+        case SBX_RAW_STRING:
+        case SBX_RAW_TEXT:
+                return sbx_buffer_printf(out, "\"%.64s\"%s", raw->text, strlen(raw->text) > 64 ? "..." : "");
+        case SBX_RAW_LIST:
+                return sbx_buffer_append_text(out, "a list");
+        case SBX_RAW_GROUP:
+                return sbx_buffer_append_text(out, "a group");
+        default:
+                return sbx_buffer_append_text(out, "a list of other things");
+        }
+}
 
-        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, option->help, "%s: " SUBJECT " must be %s%s%.64s%s", raw->origin,
-                             SUBJECT_ARGS(entry, option), expected(option->type), show ? ", not \"" : "", show ? raw->text : "",
-                             show ? "\"" : "");
+/* "FILE:LINE: `NAME` must be WANTED, not GIVEN" */
+static int refuse(const char *entry, const struct sbx_option *option, const struct sbx_raw *raw, const char *wanted,
+                  struct sbx_error *err) {
+        _cleanup_buffer_ struct sbx_buffer given = SBX_BUFFER(512);
+
+        if (show_given(option, raw, &given) < 0)
+                return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
+        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, option->help, "%s: " SUBJECT " must be %s, not %s",
+                             raw->origin, SUBJECT_ARGS(entry, option), wanted, given.data);
+}
+
+static bool is_bounded(const struct sbx_option *option) {
+        return option->minimum != 0 || option->maximum != 0;
 }
 
 /* A limit as one would write it: 1m and not 1048576. */
@@ -84,33 +113,34 @@ static int show_number(const struct sbx_option *option, int64_t number, struct s
 
 static int refuse_range(const char *entry, const struct sbx_option *option, const struct sbx_raw *raw,
                         struct sbx_error *err) {
-        _cleanup_buffer_ struct sbx_buffer range = SBX_BUFFER(256);
-        int r = 0;
+        _cleanup_buffer_ struct sbx_buffer range = SBX_BUFFER(512);
+        int r;
 
-        if (option->minimum > INT64_MIN) {
-                r = sbx_buffer_append_text(&range, "at least ");
-                if (r == 0)
-                        r = show_number(option, option->minimum, &range);
-        }
-        if (r == 0 && option->maximum < INT64_MAX) {
-                r = sbx_buffer_append_text(&range, range.size > 0 ? " and at most " : "at most ");
-                if (r == 0)
-                        r = show_number(option, option->maximum, &range);
-        }
-        if (r < 0)
-                return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
-        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, option->help,
-                             "%s: " SUBJECT " is out of range: must be %s%s%s", raw->origin,
-                             SUBJECT_ARGS(entry, option), range.size > 0 ? range.data : "smaller",
-                             option->unit != NULL && option->type != SBX_OPTION_SIZE ? " " : "",
-                             option->unit != NULL && option->type != SBX_OPTION_SIZE ? option->unit : "");
+        if (!is_bounded(option) && option->type == SBX_OPTION_FLOAT)
+                return refuse(entry, option, raw, "a finite number", err);
+        r = sbx_buffer_append_text(&range, "from ");
+        if (r == 0)
+                r = show_number(option, is_bounded(option) ? option->minimum : 0, &range);
+        if (r == 0)
+                r = sbx_buffer_append_text(&range, " to ");
+        if (r == 0)
+                r = show_number(option, is_bounded(option) ? option->maximum : INT64_MAX, &range);
+        if (r == 0 && option->unit != NULL && option->type != SBX_OPTION_SIZE)
+                r = sbx_buffer_printf(&range, " %.64s", option->unit);
+        return r < 0 ? SBX_NOMEM(err, SBX_CONFIG_ORIGIN) : refuse(entry, option, raw, range.data, err);
+}
+
+static int refuse_choice(const char *entry, const struct sbx_option *option, const struct sbx_raw *raw,
+                         struct sbx_error *err) {
+        _cleanup_buffer_ struct sbx_buffer wanted = SBX_BUFFER(4096);
+        int r = sbx_buffer_append_text(&wanted, "one of ");
+
+        for (const char *word = option->choices; r == 0 && word != NULL && *word != '\0'; word++)
+                r = *word == '|' ? sbx_buffer_append_text(&wanted, ", ") : sbx_buffer_append(&wanted, word, 1);
+        return r < 0 ? SBX_NOMEM(err, SBX_CONFIG_ORIGIN) : refuse(entry, option, raw, wanted.data, err);
 }
 
 /* ---- one value of each type ---- */
-
-static bool is_bounded(const struct sbx_option *option) {
-        return option->minimum != 0 || option->maximum != 0;
-}
 
 static int parse_bool(const struct sbx_raw *raw, struct sbx_value *value) {
         if (raw->type == SBX_RAW_TEXT)
@@ -134,7 +164,7 @@ static int parse_integer(const struct sbx_option *option, const struct sbx_raw *
                 value->integer = raw->integer;
         else if (raw->type == SBX_RAW_INT)
                 r = __builtin_mul_overflow(raw->integer, 1000, &value->integer) ? -ERANGE : 0;
-        else if (raw->type == SBX_RAW_REAL && option->type == SBX_OPTION_DURATION && fabs(raw->real) < 1e12)
+        else if (raw->type == SBX_RAW_REAL && option->type == SBX_OPTION_DURATION && raw->real >= 0 && raw->real < 1e12)
                 value->integer = (int64_t)(raw->real * 1000);
         else
                 r = -EINVAL;
@@ -190,15 +220,6 @@ static int parse_path(const struct sbx_raw *raw, struct sbx_value *value) {
         if (r == 0)
                 value->string = absolute;
         return r;
-}
-
-static int refuse_choice(const char *entry, const struct sbx_option *option, const struct sbx_raw *raw,
-                         struct sbx_error *err) {
-        bool show = !is_secret(option);
-
-        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, option->help,
-                             "%s: " SUBJECT " must be one of %s%s%.64s%s", raw->origin, SUBJECT_ARGS(entry, option),
-                             option->choices, show ? ", not \"" : "", show ? raw->text : "", show ? "\"" : "");
 }
 
 /* The word as the option's table spells it, so that others compare with strcmp(). -ENOENT: none of the choices. */
@@ -313,7 +334,7 @@ int sbx_value_parse(const char *entry, const struct sbx_option *option, const st
         value_clear(&value);
         switch (r) {
         case -EINVAL:
-                return refuse_type(entry, option, raw, err);
+                return refuse(entry, option, raw, expected(option->type), err);
         case -ERANGE:
                 return refuse_range(entry, option, raw, err);
         case -ENOENT:
