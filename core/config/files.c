@@ -175,6 +175,8 @@ static int merge_directory(struct sbx_config *config, const char *directory, boo
 /* The file that the user named. Relative to the working directory. */
 static int merge_named(struct sbx_config *config, const char *file, struct sbx_error *err) {
         _cleanup_free_ char *path = NULL;
+        _cleanup_close_ int dir_fd = -1;
+        const char *directory;
         char *slash;
         int r = file[0] == '/' ? sbx_text_format(&path, "%s", file)
                                : sbx_text_format(&path, "%s/%s", config->working, file);
@@ -183,7 +185,9 @@ static int merge_named(struct sbx_config *config, const char *file, struct sbx_e
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
         slash = strrchr(path, '/');
         *slash = '\0';
-        r = merge_file(config, AT_FDCWD, path[0] != '\0' ? path : "/", slash + 1, SBX_TRUST_NAMED, err);
+        directory = path[0] != '\0' ? path : "/";
+        dir_fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        r = dir_fd < 0 ? -ENOENT : merge_file(config, dir_fd, directory, slash + 1, SBX_TRUST_NAMED, err);
         if (r != -ENOENT)
                 return r;
         return sbx_error_set(err, -ENOENT, SBX_CONFIG_ORIGIN, "`snipara-sandbox init` writes a commented one.",
