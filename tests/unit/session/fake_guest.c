@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A guest layer without guests: see fake_guest.h. Its counters are the test's, so they may be global. */
+#include "fake_guest.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/number.h"
+#include "guest/result.h"
+
+#define GUESTS_MAX 4096
+
+struct sbx_guest_process {
+        bool alive, vanished;
+        unsigned executions;
+        uint64_t peak_bytes;
+        json_t *names;
+};
+
+struct sbx_pool {
+        const struct sbx_instance *backend;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fake_guest_counts counts;
+static struct sbx_guest_process *guests[GUESTS_MAX];
+static int start_failure, limit_answer;
+static struct sbx_module module = {.plugin = {.name = "backend-local"}};
+
+/* ---- control ---- */
+
+struct fake_guest_counts fake_guest_counts(void) {
+        struct fake_guest_counts copy;
+
+        pthread_mutex_lock(&lock);
+        copy = counts;
+        copy.alive = copy.started - copy.freed;
+        pthread_mutex_unlock(&lock);
+        return copy;
+}
+
+void fake_guest_reset(void) {
+        pthread_mutex_lock(&lock);
+        counts = (struct fake_guest_counts){0};
+        start_failure = limit_answer = 0;
+        module.plugin.name = "backend-local";
+        pthread_mutex_unlock(&lock);
+}
+
+void fake_guest_fail_starts(int code) {
+        pthread_mutex_lock(&lock);
+        start_failure = code;
+        pthread_mutex_unlock(&lock);
+}
+
+void fake_guest_limit_answer(int code) {
+        limit_answer = code;
+}
+
+void fake_registry_plugin(const char *name) {
+        module.plugin.name = name;
+}
+
+void fake_guest_kill_all(void) {
+        pthread_mutex_lock(&lock);
+        for (size_t i = 0; i < GUESTS_MAX; i++)
+                if (guests[i] != NULL)
+                        guests[i]->alive = false;
+        pthread_mutex_unlock(&lock);
+}
+
+/* ---- the configuration and the registry ---- */
+
+struct sbx_config *fake_config(const char *const *settings) {
+        char path[] = "/tmp/sbx-test-XXXXXX";
+        struct sbx_runtime_options options = {.struct_size = sizeof(options), .flags = SBX_RUNTIME_NO_ENVIRONMENT,
+                                              .config_path = path, .directory = "/", .settings = settings};
+        struct sbx_logger logger = {.level = SBX_LOG_ERROR};
+        struct sbx_config *config = NULL;
+        struct sbx_error err = {0};
+        int fd = mkstemp(path);
+
+        if (fd < 0 || sbx_config_load(&options, &logger, &config, &err) < 0) {
+                fprintf(stderr, "no configuration: %s\n", err.message);
+                abort();
+        }
+        close(fd);
+        unlink(path);
+        return config;
+}
+
+int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
+                     const struct sbx_instance **ret_instance, struct sbx_error *err) {
+        static struct sbx_instance instances[] = {{.name = "local", .module = &module}, {.name = "other", .module = &module}};
+
+        for (size_t i = 0; i < sizeof(instances) / sizeof(instances[0]); i++)
+                if (strcmp(instances[i].name, name) == 0) {
+                        *ret_instance = &instances[i];
+                        return 0;
+                }
+        return sbx_error_set(err, -ENOENT, "fake", "Configured are: local, other.", "there is no backend \"%s\"", name);
+}
+
+/* ---- the pool ---- */
+
+int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_logger *logger, unsigned size,
+                 struct sbx_pool **ret_pool, struct sbx_error *err) {
+        struct sbx_pool *pool = calloc(1, sizeof(*pool));
+
+        if (pool == NULL)
+                return SBX_NOMEM(err, "fake");
+        pool->backend = backend;
+        *ret_pool = pool;
+        return 0;
+}
+
+void sbx_pool_free(struct sbx_pool *pool) {
+        free(pool);
+}
+
+static int enlist(struct sbx_guest_process *guest) {
+        for (size_t i = 0; i < GUESTS_MAX; i++)
+                if (guests[i] == NULL) {
+                        guests[i] = guest;
+                        return 0;
+                }
+        return -EAGAIN;
+}
+
+int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                  struct sbx_guest_process **ret_guest, struct sbx_error *err) {
+        struct sbx_guest_process *guest;
+        int r;
+
+        pthread_mutex_lock(&lock);
+        r = start_failure;
+        pthread_mutex_unlock(&lock);
+        if (r < 0)
+                return sbx_error_set(err, r, "fake", "Mend it.", "this backend can't start");
+        guest = calloc(1, sizeof(*guest));
+        if (guest == NULL)
+                return SBX_NOMEM(err, "fake");
+        guest->alive = true;
+        guest->names = json_array();
+        pthread_mutex_lock(&lock);
+        counts.started++;
+        counts.last_start_memory_bytes = spec->limits.memory_bytes;
+        r = enlist(guest);
+        pthread_mutex_unlock(&lock);
+        *ret_guest = guest;
+        return r;
+}
+
+/* ---- a guest ---- */
+
+void sbx_guest_free(struct sbx_guest_process *guest) {
+        if (guest == NULL)
+                return;
+        pthread_mutex_lock(&lock);
+        counts.freed++;
+        for (size_t i = 0; i < GUESTS_MAX; i++)
+                if (guests[i] == guest)
+                        guests[i] = NULL;
+        pthread_mutex_unlock(&lock);
+        json_decref(guest->names);
+        free(guest);
+}
+
+bool sbx_guest_alive(const struct sbx_guest_process *guest) {
+        bool alive;
+
+        pthread_mutex_lock(&lock);
+        alive = guest->alive;
+        pthread_mutex_unlock(&lock);
+        return alive;
+}
+
+static void die(struct sbx_guest_process *guest) {
+        pthread_mutex_lock(&lock);
+        guest->alive = false;
+        pthread_mutex_unlock(&lock);
+}
+
+struct sbx_bytes sbx_guest_report(const struct sbx_guest_process *guest) {
+        return (struct sbx_bytes){"{\"isolation\":\"fake\"}", 20};
+}
+
+const char *sbx_guest_isolation(const struct sbx_guest_process *guest) {
+        return "fake";
+}
+
+const json_t *sbx_guest_names(const struct sbx_guest_process *guest) {
+        return guest->names;
+}
+
+int sbx_guest_limit(struct sbx_guest_process *guest, const struct sbx_limits *limits, struct sbx_error *err) {
+        if (limit_answer < 0)
+                return sbx_error_set(err, limit_answer, "fake", NULL, "no limits here");
+        pthread_mutex_lock(&lock);
+        counts.limits_set++;
+        counts.last_limit_bytes = limits->memory_bytes;
+        pthread_mutex_unlock(&lock);
+        return 0;
+}
+
+/* ---- executing ---- */
+
+static int define(struct sbx_guest_process *guest, const char *name) {
+        json_t *more = json_copy(guest->names);
+
+        if (more == NULL || json_array_append_new(more, json_string(name)) < 0)
+                return -ENOMEM;
+        json_decref(guest->names);
+        guest->names = more;
+        return 0;
+}
+
+/* Waits for `ms`; tells what ended it earlier. */
+static enum sbx_end sleep_for(uint64_t ms, uint64_t deadline_ns, const struct sbx_call *call) {
+        uint64_t until = sbx_clock_deadline_ms(ms);
+        struct sbx_call until_then = {.struct_size = sizeof(until_then), .cancel_fd = call->cancel_fd};
+        int never[2], r;
+
+        until_then.deadline_ns = deadline_ns != 0 && deadline_ns < until ? deadline_ns : until;
+        if (call->deadline_ns != 0 && call->deadline_ns < until_then.deadline_ns)
+                until_then.deadline_ns = call->deadline_ns;
+        if (sbx_fd_pipe(never) < 0)
+                return SBX_END_LOST;
+        r = sbx_fd_wait(never[0], POLLIN, &until_then);
+        close(never[0]);
+        close(never[1]);
+        if (r == -ECANCELED)
+                return SBX_END_CANCELLED;
+        return until_then.deadline_ns < until ? SBX_END_TIMEOUT : SBX_END_OK;
+}
+
+static int perform(struct sbx_guest_process *guest, const char *word, const char *argument,
+                   const struct sbx_guest_execution *execution, const struct sbx_call *call, struct sbx_result *result) {
+        int64_t number = 0;
+
+        (void)sbx_number_int(argument, &number);
+        if (strcmp(word, "sleep") == 0 || strcmp(word, "hang") == 0) {
+                result->end = sleep_for((uint64_t)number, execution->deadline_ns, call);
+                if (word[0] == 'h' && result->end != SBX_END_OK)
+                        die(guest);
+        } else if (strcmp(word, "name") == 0) {
+                return define(guest, argument);
+        } else if (strcmp(word, "peak") == 0) {
+                guest->peak_bytes = (uint64_t)number << 20;
+        } else if (strcmp(word, "crash") == 0) {
+                result->end = SBX_END_KILLED;
+                die(guest);
+        } else if (strcmp(word, "die-after") == 0) {
+                die(guest);
+        }
+        return 0;
+}
+
+static int fill(struct sbx_guest_process *guest, const struct sbx_guest_execution *execution, struct sbx_result *result) {
+        char value[32];
+        int r;
+
+        snprintf(value, sizeof(value), "%u", guest->executions);
+        r = sbx_result_set(&result->value, (struct sbx_bytes){value, strlen(value)});
+        if (r == 0 && result->end != SBX_END_OK)
+                r = sbx_result_set(&result->error_message, (struct sbx_bytes){"it went wrong", 13});
+        if (r == 0 && execution->notice != NULL)
+                r = sbx_result_set(&result->notice, (struct sbx_bytes){execution->notice, strlen(execution->notice)});
+        if (r == 0)
+                r = sbx_result_set(&result->session_id,
+                                   (struct sbx_bytes){execution->session_id, strlen(execution->session_id)});
+        result->memory_peak_bytes = guest->peak_bytes;
+        return r;
+}
+
+int sbx_guest_execute(struct sbx_guest_process *guest, const struct sbx_guest_execution *execution,
+                      const struct sbx_call *call, struct sbx_result **ret_result, struct sbx_error *err) {
+        char word[16] = "", argument[64] = "";
+        struct sbx_result *result = NULL;
+        uint64_t now = sbx_clock_ns();
+        int r;
+
+        snprintf(word, sizeof(word), "%.*s", (int)execution->code.size, (const char *)execution->code.data);
+        if (strchr(word, ' ') != NULL) {
+                size_t length = (size_t)(strchr(word, ' ') - word);
+
+                word[length] = '\0';
+                snprintf(argument, sizeof(argument), "%.*s", (int)(execution->code.size - length - 1),
+                         (const char *)execution->code.data + length + 1);
+        }
+        pthread_mutex_lock(&lock);
+        counts.last_soft_bytes = execution->memory_bytes;
+        counts.last_timeout_ms = (execution->deadline_ns - now + SBX_NS_PER_S / 4) / SBX_NS_PER_MS / 500 * 500;
+        if (strcmp(word, "vanish") == 0 && counts.started == 1)
+                guest->alive = false;
+        r = guest->alive ? 0 : -ESRCH;
+        pthread_mutex_unlock(&lock);
+        if (r < 0)
+                return sbx_error_set(err, r, "fake", NULL, "the guest is dead");
+        guest->executions++;
+        r = sbx_result_new(&result);
+        if (r == 0)
+                r = perform(guest, word, argument, execution, call, result);
+        if (r == 0)
+                r = fill(guest, execution, result);
+        if (r < 0) {
+                sbx_result_free(result);
+                return SBX_NOMEM(err, "fake");
+        }
+        *ret_result = result;
+        return 0;
+}
+
+/* ---- variables ---- */
+
+int sbx_guest_get(struct sbx_guest_process *guest, const json_t *names, const struct sbx_call *call, json_t **ret,
+                  struct sbx_error *err) {
+        json_t *variables = json_object(), *name;
+        size_t index;
+
+        json_array_foreach(guest->names, index, name) {
+                json_object_set_new(variables, json_string_value(name),
+                                    json_pack("{s:s, s:s, s:i}", "type", "int", "repr", "1", "json", 1));
+        }
+        *ret = variables;
+        return variables != NULL ? 0 : SBX_NOMEM(err, "fake");
+}
+
+int sbx_guest_set(struct sbx_guest_process *guest, const char *name, const json_t *value, const struct sbx_call *call,
+                  char **ret_repr, struct sbx_error *err) {
+        if (define(guest, name) < 0)
+                return SBX_NOMEM(err, "fake");
+        *ret_repr = json_dumps(value, JSON_ENCODE_ANY);
+        return *ret_repr != NULL ? 0 : SBX_NOMEM(err, "fake");
+}
+
+int sbx_guest_clear(struct sbx_guest_process *guest, const struct sbx_call *call, struct sbx_error *err) {
+        json_decref(guest->names);
+        guest->names = json_array();
+        return guest->names != NULL ? 0 : SBX_NOMEM(err, "fake");
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stands in for core/guest and the plugin registry: guests are structs, and "code" is one of a few words, so that what
+ * sessions do can be tested without processes, at once, and under TSan. Each word may be followed by a number:
+ *
+ *      ok              ends ok, with "n" executions so far as its value
+ *      sleep MS        runs for MS, or until the deadline (timeout) or the cancellation (cancelled)
+ *      hang MS         the same, and does not come back from either for MS: then it is killed
+ *      name X          defines the variable X
+ *      peak MIB        reports that much memory as the peak so far
+ *      crash           the guest dies by a signal: killed
+ *      die-after       ends ok, and the guest dies right after
+ *      vanish          the guest turns out to have been dead already (-ESRCH), once
+ */
+#pragma once
+
+#include "config/config.h"
+#include "guest/guest.h"
+#include "guest/pool.h"
+
+struct fake_guest_counts {
+        unsigned started, freed, alive; /* guests */
+        unsigned limits_set;
+        uint64_t last_limit_bytes, last_soft_bytes, last_timeout_ms, last_start_memory_bytes;
+};
+struct fake_guest_counts fake_guest_counts(void);
+void fake_guest_reset(void);
+void fake_guest_fail_starts(int code); /* 0: they work */
+void fake_guest_limit_answer(int code);
+void fake_guest_kill_all(void); /* every guest is dead, and nobody knows yet */
+/* A configuration of these settings alone ("name=value", NULL-terminated). Fails the program when it is refused. */
+struct sbx_config *fake_config(const char *const *settings);
+void fake_registry_plugin(const char *name); /* of all instances; the default is "backend-local" */
