@@ -160,3 +160,41 @@ class Server:
 def text_of(result):
     """The text blocks of a tool result."""
     return "\n".join(block["text"] for block in result["content"] if block["type"] == "text")
+
+
+def process_tree(root):
+    """Ids of a process and of everything below it."""
+    children = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name, encoding="latin-1") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            children.setdefault(parent, []).append(int(name))
+    tree = [root]
+    for pid in tree:
+        tree.extend(children.get(pid, ()))
+    return tree
+
+
+def alive(pids):
+    """Those that run; a zombie does not."""
+    running = []
+    for pid in pids:
+        try:
+            with open("/proc/%d/stat" % pid, encoding="latin-1") as file:
+                if file.read().rpartition(")")[2].split()[0] != "Z":
+                    running.append(pid)
+        except OSError:
+            pass
+    return running
+
+
+def wait_until_dead(pids, seconds=5):
+    """Those that are still alive after so long."""
+    deadline = time.monotonic() + seconds
+    while alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return alive(pids)
