@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guests made ready ahead of demand. */
+#include "guest/pool.h"
+
+#include <sys/eventfd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+#define ORIGIN "pool"
+#define SIZE_MAX_GUESTS 64
+#define RUNTIME "python"
+#define START_TIMEOUT_MS 20000
+#define WARM_TIMEOUT_MS 10000
+#define BACKOFF_FIRST_NS (100 * SBX_NS_PER_MS)
+#define BACKOFF_MAX_NS (30 * SBX_NS_PER_S)
+
+/* Runs what every first execution runs (compile, function, exception, text, output), so that the pages which that writes
+ * to are the guest's own before it is handed out. What it defines is cleared afterwards. */
+static const char warm_code[] = "def _warm(number):\n"
+                                "    try:\n"
+                                "        return {str(i): [i, float(i)] for i in range(number)}\n"
+                                "    except ValueError as error:\n"
+                                "        return str(error)\n"
+                                "print(end='')\n"
+                                "len(repr(_warm(64)))\n";
+
+struct sbx_pool {
+        const struct sbx_instance *backend;
+        const struct sbx_logger *logger;
+        unsigned size;
+        int stop_fd; /* readable once the pool ends: the cancel descriptor of what its thread waits for */
+
+        pthread_mutex_t lock; /* protects what follows */
+        pthread_cond_t wake;
+        bool running, stopping;
+        pthread_t thread;
+        unsigned ready_count;
+        uint64_t starts;
+        struct sbx_guest_process *ready[SIZE_MAX_GUESTS];
+};
+
+/* ---- refilling ---- */
+
+static int warm(struct sbx_pool *pool, struct sbx_guest_process *guest, struct sbx_error *err) {
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = pool->stop_fd,
+                                .deadline_ns = sbx_clock_deadline_ms(WARM_TIMEOUT_MS)};
+        struct sbx_guest_execution execution = {
+                .code = {warm_code, sizeof(warm_code) - 1},
+                .filename = "<warm-up>",
+                .deadline_ns = call.deadline_ns,
+                .output_max_bytes = 4096,
+        };
+        struct sbx_result *result = NULL;
+        int r = sbx_guest_execute(guest, &execution, &call, &result, err);
+
+        if (r == 0 && result->end != SBX_END_OK)
+                r = sbx_error_set(err, -EIO, ORIGIN, NULL, "the first execution in a new guest ended as '%s': %s",
+                                  sbx_end_name(result->end), result->error_message);
+        sbx_result_free(result);
+        return r < 0 ? r : sbx_guest_clear(guest, &call, err);
+}
+
+static int make_guest(struct sbx_pool *pool, uint64_t number, struct sbx_guest_process **ret_guest,
+                      struct sbx_error *err) {
+        char label[32];
+        struct sbx_guest_spec spec = {.struct_size = sizeof(spec), .label = label, .runtime = RUNTIME};
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = pool->stop_fd,
+                                .deadline_ns = sbx_clock_deadline_ms(START_TIMEOUT_MS)};
+        struct sbx_guest_process *guest = NULL;
+        int r;
+
+        snprintf(label, sizeof(label), "pool-%llu", (unsigned long long)number);
+        spec.limits.struct_size = sizeof(spec.limits);
+        r = sbx_guest_start(pool->backend, pool->logger, &spec, &call, &guest, err);
+        if (r == 0)
+                r = warm(pool, guest, err);
+        if (r < 0)
+                sbx_guest_free(guest);
+        else
+                *ret_guest = guest;
+        return r;
+}
+
+/* Waits until a guest is wanted. False: the pool ends. Called and returns with the lock held. */
+static bool wait_for_demand(struct sbx_pool *pool, uint64_t not_before_ns) {
+        for (;;) {
+                bool wanted = pool->ready_count < pool->size;
+
+                if (pool->stopping)
+                        return false;
+                if (wanted && sbx_clock_ns() >= not_before_ns)
+                        return true;
+                sbx_cond_wait(&pool->wake, &pool->lock, wanted ? not_before_ns : 0);
+        }
+}
+
+static uint64_t next_backoff(uint64_t backoff) {
+        if (backoff == 0)
+                return BACKOFF_FIRST_NS;
+        return backoff * 2 < BACKOFF_MAX_NS ? backoff * 2 : BACKOFF_MAX_NS;
+}
+
+static void *refill(void *data) {
+        struct sbx_pool *pool = data;
+        uint64_t backoff = 0, not_before = 0;
+
+        pthread_mutex_lock(&pool->lock);
+        while (wait_for_demand(pool, not_before)) {
+                struct sbx_guest_process *guest = NULL;
+                uint64_t number = ++pool->starts;
+                struct sbx_error err = {0};
+                int r;
+
+                pthread_mutex_unlock(&pool->lock);
+                r = make_guest(pool, number, &guest, &err);
+                pthread_mutex_lock(&pool->lock);
+                if (r == 0) {
+                        pool->ready[pool->ready_count++] = guest;
+                        backoff = not_before = 0;
+                } else if (!pool->stopping) {
+                        if (backoff == 0) /* once for a series of failures; a take tells its caller itself */
+                                sbx_log(pool->logger, SBX_LOG_WARNING, "%s: can't prepare a session ahead: %s",
+                                        pool->backend->name, err.message);
+                        backoff = next_backoff(backoff);
+                        not_before = sbx_clock_ns() + backoff;
+                }
+        }
+        pthread_mutex_unlock(&pool->lock);
+        return NULL;
+}
+
+/* The first take is what starts the thread: a program that runs one piece of code does not pay for a pool. */
+static void start_refilling(struct sbx_pool *pool) {
+        SBX_LOCKED(&pool->lock);
+        if (!pool->running && pool->size > 0) {
+                int r = sbx_thread_start(&pool->thread, "sbx-pool", refill, pool);
+
+                if (r < 0)
+                        sbx_log(pool->logger, SBX_LOG_WARNING, "%s: no thread for the pool: %s", pool->backend->name,
+                                SBX_ERRNO_TEXT(r));
+                pool->running = r == 0;
+        }
+        pthread_cond_signal(&pool->wake);
+}
+
+/* ---- the interface ---- */
+
+int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_logger *logger, unsigned size,
+                 struct sbx_pool **ret_pool, struct sbx_error *err) {
+        struct sbx_pool *pool;
+
+        if (size > SIZE_MAX_GUESTS)
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "a pool of %u; at most %d are possible", size,
+                                     SIZE_MAX_GUESTS);
+        pool = calloc(1, sizeof(*pool));
+        if (pool == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        pool->backend = backend;
+        pool->logger = logger;
+        pool->size = size;
+        pool->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (pool->stop_fd < 0) {
+                int r = sbx_error_set(err, -errno, ORIGIN, NULL, "can't make an eventfd: %s", SBX_ERRNO_TEXT(-errno));
+
+                free(pool);
+                return r;
+        }
+        pthread_mutex_init(&pool->lock, NULL);
+        sbx_cond_init(&pool->wake);
+        *ret_pool = pool;
+        return 0;
+}
+
+void sbx_pool_free(struct sbx_pool *pool) {
+        bool running;
+
+        if (pool == NULL)
+                return;
+        pthread_mutex_lock(&pool->lock);
+        pool->stopping = true;
+        running = pool->running;
+        pthread_cond_signal(&pool->wake);
+        pthread_mutex_unlock(&pool->lock);
+        eventfd_write(pool->stop_fd, 1);
+        if (running)
+                pthread_join(pool->thread, NULL);
+        for (unsigned i = 0; i < pool->ready_count; i++)
+                sbx_guest_free(pool->ready[i]);
+        pthread_cond_destroy(&pool->wake);
+        pthread_mutex_destroy(&pool->lock);
+        close(pool->stop_fd);
+        free(pool);
+}
+
+/* The guest that waited longest, dead or alive; NULL: none. */
+static struct sbx_guest_process *pop(struct sbx_pool *pool) {
+        struct sbx_guest_process *guest;
+
+        SBX_LOCKED(&pool->lock);
+        if (pool->ready_count == 0)
+                return NULL;
+        guest = pool->ready[0];
+        pool->ready_count--;
+        memmove(&pool->ready[0], &pool->ready[1], pool->ready_count * sizeof(pool->ready[0]));
+        return guest;
+}
+
+static bool has_limits(const struct sbx_limits *limits) {
+        return limits->memory_bytes != 0 || limits->pids_max != 0 || limits->cpu_percent != 0;
+}
+
+/* A guest of the pool that lives and took the limits. NULL: none did. */
+static struct sbx_guest_process *take_ready(struct sbx_pool *pool, const struct sbx_guest_spec *spec) {
+        struct sbx_guest_process *guest;
+
+        const struct sbx_backend_ops *ops = pool->backend->ops;
+
+        if (strcmp(spec->runtime, RUNTIME) != 0 || spec->runtime_version != NULL)
+                return NULL;
+        if (has_limits(&spec->limits) && ops->guest_limit == NULL)
+                return NULL; /* the limits can only be had from the start on */
+        while ((guest = pop(pool)) != NULL) {
+                if (sbx_guest_alive(guest)) {
+                        int r = has_limits(&spec->limits) ? sbx_guest_limit(guest, &spec->limits, NULL) : 0;
+
+                        if (r == 0)
+                                return guest;
+                }
+                sbx_guest_free(guest);
+        }
+        return NULL;
+}
+
+int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                  struct sbx_guest_process **ret_guest, struct sbx_error *err) {
+        struct sbx_guest_process *guest = take_ready(pool, spec);
+        int r = 0;
+
+        if (guest == NULL)
+                r = sbx_guest_start(pool->backend, pool->logger, spec, call, &guest, err);
+        if (r < 0)
+                return r;
+        start_refilling(pool);
+        *ret_guest = guest;
+        return 0;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of a guest process, for the files of core/guest alone. */
+#pragma once
+
+#include "guest/frame.h"
+#include "guest/guest.h"
+
+#define SBX_GUEST_ORIGIN "guest"
+#define SBX_GUEST_PROTOCOL 1
+#define SBX_GUEST_GRACE_NS (2 * UINT64_C(1000000000)) /* of requests other than exec */
+
+struct sbx_guest_process {
+        const struct sbx_instance *backend;
+        const struct sbx_backend_ops *ops;
+        struct sbx_guest handle;  /* descriptors are -1 once closed */
+        struct sbx_buffer input;  /* what came on the control stream and is not decoded yet */
+        struct sbx_buffer report; /* our copy: the backend's lives until guest_close only */
+        char *isolation;
+        json_t *info, *names; /* replaced, never changed: others may hold references */
+        int64_t last_id;
+        bool started, dead;
+};
+
+/* Kills it if need be, and remembers that it is dead. */
+void sbx_guest_kill(struct sbx_guest_process *guest);
+/* As the backend tells; zeroes when it can't. */
+void sbx_guest_usage(const struct sbx_guest_process *guest, struct sbx_guest_usage *ret_usage);
+/* Takes the names that a result brings, if it does. -EPROTO for what is no list of at most 200 strings. */
+int sbx_guest_take_names(struct sbx_guest_process *guest, const json_t *result, struct sbx_error *err);
+
+/* -EINVAL for a name or path that JSON can't carry; `what` names it in the error. */
+int sbx_guest_check_text(const char *what, const char *text, struct sbx_error *err);
+
+/* How a guest ended that is dead or does not keep to the protocol. */
+struct sbx_guest_death {
+        bool oom;
+        int32_t exit_code; /* as in struct sbx_guest_usage; INT32_MIN: it was alive, and was killed for what it did */
+};
+/* Waits a moment for a guest that closed its stream to be dead, asks how it ended, and makes sure that it is. */
+void sbx_guest_bury(struct sbx_guest_process *guest, const struct sbx_guest_usage *before,
+                    struct sbx_guest_usage *ret_usage, struct sbx_guest_death *ret_death);
+
+/* A request without an execution: sends it, and returns its result's JSON; its blob goes to `ret_blob` if that is not
+ * NULL (whose maximum bounds it). An `error` end is -EIO with the guest's message in `err`; -ETIMEDOUT, -ECANCELED,
+ * -ESRCH (the guest is dead), -EPROTO (it is now). */
+int sbx_guest_request(struct sbx_guest_process *guest, uint8_t type, json_t *request, struct sbx_bytes blob,
+                      const struct sbx_call *call, json_t **ret_answer, struct sbx_buffer *ret_blob,
+                      struct sbx_error *err);
