@@ -62,9 +62,7 @@ static int read_settings(struct sbx_slot *slot, const struct sbx_config *config,
 static void forget_settings(struct sbx_slot *slot) {
         slot->instance.settings = slot->instance.core_settings = NULL;
         slot->own = slot->added = (struct sbx_settings){0};
-        if (slot->all.values != NULL)
-                sbx_settings_free(&slot->all);
-        slot->all = (struct sbx_settings){0};
+        sbx_settings_free(&slot->all);
         free(steal_pointer(slot->table));
         sbx_host_free(steal_pointer(slot->host));
 }
