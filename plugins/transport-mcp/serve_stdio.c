@@ -160,6 +160,16 @@ static void linger(struct stdio *stdio) {
         }
 }
 
+/* A reader that went away is an end like any other. */
+static int check_output(struct stdio *stdio, struct sbx_error *err) {
+        int error = mcp_writer_error(&stdio->writer);
+
+        if (error == 0 || error == -EPIPE || error == -ECONNRESET)
+                return 0;
+        return sbx_error_set(err, error, "transport-mcp", NULL, "standard output can't be written: %s",
+                             strerror(-error));
+}
+
 static int serve(struct stdio *stdio, struct sbx_error *err) {
         int r;
 
@@ -170,7 +180,7 @@ static int serve(struct stdio *stdio, struct sbx_error *err) {
         mcp_connection_cancel(stdio->connection);
         mcp_connection_wait(stdio->connection);
         linger(stdio);
-        return r;
+        return r < 0 ? r : check_output(stdio, err);
 }
 
 int mcp_stdio_serve(const struct mcp_settings *settings, size_t message_max, int input_fd, int output_fd,

@@ -220,6 +220,15 @@ enum mcp_writer_state mcp_writer_state(struct mcp_writer *writer) {
         return result;
 }
 
+int mcp_writer_error(struct mcp_writer *writer) {
+        int error;
+
+        pthread_mutex_lock(&writer->lock);
+        error = writer->error;
+        pthread_mutex_unlock(&writer->lock);
+        return error;
+}
+
 static void flush_locked(struct mcp_writer *writer) {
         while (writer->error == 0 && queued(writer) > 0) {
                 struct iovec part = {writer->queue.data + writer->sent, queued(writer)};

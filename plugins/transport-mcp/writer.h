@@ -42,5 +42,7 @@ enum mcp_writer_state {
 enum mcp_writer_state mcp_writer_state(struct mcp_writer *writer);
 /* Writes of the queue what the descriptor takes. */
 enum mcp_writer_state mcp_writer_flush(struct mcp_writer *writer);
+/* Why it is MCP_WRITER_GONE: -EPIPE or -ECONNRESET when the reader went away, else what went wrong. 0: it is not. */
+int mcp_writer_error(struct mcp_writer *writer);
 /* Nobody waits for room from now on; what does not fit is dropped. */
 void mcp_writer_close(struct mcp_writer *writer);

@@ -6,6 +6,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests"))
@@ -177,6 +178,21 @@ def test_reader_gone():
         server.start_call("sleep", {"ms": 60000})
         server.process.stdout.close()
         assert server.wait() == 0
+
+
+def test_output_that_fails():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(COMMAND, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', stdout=full,
+                              stderr=subprocess.PIPE, timeout=30, check=False)
+    assert done.returncode == 1 and b"standard output" in done.stderr, done
+
+
+def test_output_to_a_file():
+    with tempfile.TemporaryFile() as file:
+        subprocess.run(COMMAND, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n' * 1000, stdout=file, timeout=30,
+                       check=True)
+        file.seek(0)
+        assert len(file.readlines()) == 1000
 
 
 def peak_kib(server):
