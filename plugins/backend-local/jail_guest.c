@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A guest locks itself down, layer after layer, then looks whether they hold, and says so. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+
+#include "jail.h"
+#include "util.h"
+
+struct namespace_name {
+        const char *path, *layer;
+        size_t offset;
+};
+static const struct namespace_name namespaces[] = {
+        {"/proc/self/ns/user", "user namespace", offsetof(struct jail_namespaces, user)},
+        {"/proc/self/ns/pid", "pid namespace", offsetof(struct jail_namespaces, pid)},
+        {"/proc/self/ns/mnt", "mount namespace", offsetof(struct jail_namespaces, mount)},
+        {"/proc/self/ns/net", "network namespace", offsetof(struct jail_namespaces, network)},
+        {"/proc/self/ns/ipc", "ipc namespace", offsetof(struct jail_namespaces, ipc)},
+        {"/proc/self/ns/uts", "uts namespace", offsetof(struct jail_namespaces, uts)},
+        {"/proc/self/ns/cgroup", "cgroup namespace", offsetof(struct jail_namespaces, cgroup)},
+};
+#define NAMESPACE_COUNT (sizeof(namespaces) / sizeof(namespaces[0]))
+
+static uint64_t *inode_of(struct jail_namespaces *of, size_t index) {
+        return (uint64_t *)((char *)of + namespaces[index].offset);
+}
+
+int jail_namespaces_read(struct jail_namespaces *ret) {
+        for (size_t i = 0; i < NAMESPACE_COUNT; i++) {
+                struct stat st;
+
+                if (stat(namespaces[i].path, &st) < 0)
+                        return -errno;
+                *inode_of(ret, i) = st.st_ino;
+        }
+        return 0;
+}
+
+static int broken(const char *layer, const char *why, struct sbx_error *err) {
+        return sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, "run `snipara-sandbox doctor`, and report this",
+                             "layer \"%s\" was set up but does not hold: %s", layer, why);
+}
+
+static int check_namespaces(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
+        struct jail_namespaces mine, theirs = *guest->zygote;
+        int r = jail_namespaces_read(&mine);
+
+        if (r < 0)
+                return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "/proc/self/ns: %s", strerror(-r));
+        for (size_t i = 0; i < NAMESPACE_COUNT; i++) {
+                if (*inode_of(&mine, i) == *inode_of(&theirs, i))
+                        return broken(namespaces[i].layer, "it is the zygote's", err);
+                jail_report_add(report, namespaces[i].layer, "applied", "its own, %" PRIu64, *inode_of(&mine, i));
+        }
+        return 0;
+}
+
+static int check_root(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
+        static const char *const modes[] = {"none: a tmpfs of its own", "ro", "rw"};
+        struct statvfs root, usr;
+
+        if (getpid() != 1)
+                return broken("pid namespace", "its first process is another", err);
+        if (statvfs("/", &root) < 0 || statvfs("/usr", &usr) < 0)
+                return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "statvfs: %s", strerror(errno));
+        if ((root.f_flag & ST_RDONLY) == 0 || (usr.f_flag & ST_RDONLY) == 0 || (usr.f_flag & ST_NOSUID) == 0)
+                return broken("root", "it can be written to", err);
+        jail_report_add(report, "root", "applied", "tmpfs, read-only binds of programs and libraries");
+        jail_report_add(report, "proc", "applied", "its own, processes only");
+        jail_report_add(report, "tmp", "applied", "/tmp and /dev/shm of its own, %" PRIu64 " bytes each",
+                        guest->config->tmp_bytes);
+        if (guest->config->workspace == JAIL_WORKSPACE_NONE)
+                jail_report_add(report, "workspace", "applied", "%s, %" PRIu64 " bytes", modes[0],
+                                guest->config->workspace_bytes);
+        else
+                jail_report_add(report, "workspace", "applied", "%s, %s", modes[guest->config->workspace],
+                                guest->config->workspace_path);
+        return 0;
+}
+
+static int check_ids(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
+        uid_t real, effective, saved;
+        gid_t group;
+        int groups;
+
+        if (getresuid(&real, &effective, &saved) < 0)
+                return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "getresuid: %s", strerror(errno));
+        group = getegid();
+        groups = getgroups(0, NULL);
+        if (real == 0 || effective != real || saved != real || group == 0)
+                return broken("ids", "it is root", err);
+        if (guest->config->isolation == JAIL_NAMESPACES && real != JAIL_INSIDE_ID)
+                return broken("ids", "its uid is not mapped", err);
+        jail_report_add(report, "ids", "applied", "uid %u, gid %u; outside %" PRIu64 ":%" PRIu64 "; %d other groups",
+                        (unsigned)real, (unsigned)group, guest->config->id, guest->config->gid, groups);
+        if (!jail_ids_powerless())
+                return broken("capabilities", "some are left", err);
+        if (guest->config->isolation == JAIL_NAMESPACES && prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN, 0, 0, 0) != 0)
+                return broken("capabilities", "some may be had again", err);
+        jail_report_add(report, "capabilities", "applied", "none in any set");
+        if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+                return broken("no_new_privs", "it is not set", err);
+        jail_report_add(report, "no_new_privs", "applied", "read back");
+        return 0;
+}
+
+static int check_seccomp(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
+        int fd;
+
+        if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
+                return broken("seccomp", "the kernel says that there is no filter", err);
+        if (unshare(CLONE_NEWUSER) == 0 || errno != EPERM)
+                return broken("seccomp", "a new user namespace could be made", err);
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 || errno != EPERM)
+                return broken("seccomp", "an internet socket could be made", err);
+        jail_report_add(report, "seccomp", "applied", "deny by default, %zu instructions; tried", guest->config->filter_count);
+        return 0;
+}
+
+static int check_landlock(const struct jail_guest *guest, int abi, struct jail_report *report,
+                          struct sbx_error *err) {
+        const char *witness = guest->config->isolation == JAIL_NAMESPACES ? JAIL_WITNESS : "/etc/shells";
+        int fd = open(witness, O_RDONLY | O_CLOEXEC);
+
+        if (fd >= 0)
+                return broken("landlock", "a file outside the rules could be read", err);
+        jail_report_add(report, "landlock", "applied", "ABI %d: files%s%s; tried", abi, abi >= 4 ? ", no TCP" : "",
+                        abi >= 6 ? ", abstract sockets and signals scoped" : "");
+        return 0;
+}
+
+static void report_absent(struct jail_report *report, const char *state, const char *why) {
+        for (size_t i = 0; i < NAMESPACE_COUNT; i++)
+                jail_report_add(report, namespaces[i].layer, state, "%s", why);
+}
+
+static int set_no_new_privs(struct sbx_error *err) {
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "layer \"no_new_privs\": %s", strerror(errno));
+        return 0;
+}
+
+static int apply_namespaces(const struct jail_guest *guest, int *ret_abi, struct sbx_error *err) {
+        int r;
+
+        /* Only now, in its own cgroup: that is what the new namespace will show as "/". */
+        if (unshare(CLONE_NEWCGROUP) < 0)
+                return sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, "a kernel with cgroup namespaces is needed",
+                                     "layer \"cgroup namespace\": %s", strerror(errno));
+        r = jail_mounts_private(guest->config, err);
+        if (r == 0)
+                r = jail_limits_apply(guest->config, guest->memory_bytes, guest->pids_max, err);
+        if (r == 0)
+                r = set_no_new_privs(err);
+        if (r == 0)
+                r = jail_landlock_apply(guest->config, NULL, ret_abi, err);
+        if (r == 0)
+                r = jail_ids_drop_capabilities(err);
+        return r == 0 ? jail_seccomp_apply(guest->config, err) : r;
+}
+
+static int lock_down_namespaces(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
+        int abi = 0, r = apply_namespaces(guest, &abi, err);
+
+        if (r == 0)
+                r = check_namespaces(guest, report, err);
+        if (r == 0)
+                r = check_root(guest, report, err);
+        if (r == 0)
+                r = check_ids(guest, report, err);
+        if (r == 0)
+                r = check_landlock(guest, abi, report, err);
+        return r == 0 ? check_seccomp(guest, report, err) : r;
+}
+
+static int enter_directory(const struct jail_guest *guest, struct sbx_error *err) {
+        const char *path = guest->config->workspace == JAIL_WORKSPACE_NONE ? guest->scratch
+                                                                           : guest->config->workspace_path;
+
+        if (chdir(path) < 0)
+                return sbx_error_set(err, -errno, LOCAL_ORIGIN,
+                                     "the uid that guests run as must be allowed to enter it",
+                                     "layer \"workspace\": %s: %s", path, strerror(errno));
+        return 0;
+}
+
+static int lock_down_landlock(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
+        int abi = 0, r = enter_directory(guest, err);
+
+        if (r == 0)
+                r = jail_limits_apply(guest->config, guest->memory_bytes, guest->pids_max, err);
+        if (r == 0)
+                r = set_no_new_privs(err);
+        if (r == 0)
+                r = jail_landlock_apply(guest->config, guest->scratch, &abi, err);
+        if (r == 0)
+                r = jail_ids_drop_capabilities(err);
+        if (r == 0)
+                r = jail_seccomp_apply(guest->config, err);
+        if (r < 0)
+                return r;
+        report_absent(report, "off", "isolation = \"landlock\"");
+        r = check_ids(guest, report, err);
+        if (r == 0)
+                r = check_landlock(guest, abi, report, err);
+        if (r == 0)
+                r = check_seccomp(guest, report, err);
+        if (abi < 6)
+                jail_report_add(report, "signals", "absent", "it may signal processes of its uid: Linux 6.12 prevents it");
+        return r;
+}
+
+static int lock_down_none(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
+        int r = enter_directory(guest, err);
+
+        if (r == 0)
+                r = jail_limits_apply(guest->config, guest->memory_bytes, guest->pids_max, err);
+        if (r == 0)
+                r = set_no_new_privs(err);
+        if (r == 0)
+                r = jail_ids_drop_capabilities(err);
+        if (r < 0)
+                return r;
+        report_absent(report, "off", "isolation = \"none\"");
+        r = check_ids(guest, report, err);
+        jail_report_add(report, "landlock", "off", "isolation = \"none\"");
+        jail_report_add(report, "seccomp", "off", "isolation = \"none\"");
+        return r;
+}
+
+int jail_guest_lock_down(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
+        int r;
+
+        switch (guest->config->isolation) {
+        case JAIL_NAMESPACES:
+                r = lock_down_namespaces(guest, report, err);
+                break;
+        case JAIL_LANDLOCK:
+                r = lock_down_landlock(guest, report, err);
+                break;
+        case JAIL_NONE:
+                r = lock_down_none(guest, report, err);
+                break;
+        default:
+                return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, NULL, "unknown isolation");
+        }
+        if (r == 0)
+                jail_report_add(report, "rlimits", "applied", "%s",
+                                guest->config->memory_wall != 0 ? "core, files, locked memory, processes; memory too"
+                                                                : "core, files, locked memory, processes");
+        return r;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One instance of this plugin, and what its parts offer each other. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <snipara-sandbox/backend.h>
+
+#include "cgroup.h"
+#include "interpreter.h"
+#include "options.h"
+#include "protocol.h"
+
+struct zygote_process;
+
+struct local {
+        struct sbx_host host;
+        struct local_options options;
+        bool drop; /* the server is root: guests run as options.user */
+        uid_t uid; /* of guests, in the server's numbering */
+        gid_t gid;
+
+        struct interpreter interpreter;
+        struct sbx_cgroup_manager *cgroups; /* from start to stop */
+        atomic_ullong next_id;
+
+        pthread_mutex_t lock;          /* protects `zygote` and `started` */
+        struct zygote_process *zygote; /* the current one; NULL: to be started at the next request */
+        bool started;
+};
+
+static inline void local_log(const struct local *local, int level, const char *message) {
+        if (local->host.log != NULL)
+                local->host.log(local->host.self, level, message);
+}
+
+/* ---- plugin.c */
+
+int local_start(void *instance, const struct sbx_call *call, struct sbx_error *err);
+void local_stop(void *instance);
+
+/* ---- guest.c: the backend's operations; any thread. See backend.h. */
+
+extern const struct sbx_backend_ops local_ops;
+int local_guest_start(void *instance, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                      struct sbx_guest *ret_guest, struct sbx_error *err);
+void local_guest_kill(void *instance, void *handle);
+int local_guest_usage(void *instance, void *handle, struct sbx_guest_usage *ret_usage, struct sbx_error *err);
+void local_guest_close(void *instance, void *handle);
+
+/* ---- zygote.c: the server's side of a zygote; any thread */
+
+/* The running zygote, started if need be, ready to serve; a reference, to be given back with zygote_unref. */
+int zygote_get(struct local *local, const struct sbx_call *call, struct zygote_process **ret, struct sbx_error *err);
+/* Starts one without waiting until it is ready, unless one runs. */
+int zygote_launch(struct local *local, struct sbx_error *err);
+/* The current one ends, and with it all its guests. Returns when it is dead. */
+void zygote_shut_down(struct local *local);
+struct zygote_process *zygote_ref(struct zygote_process *zygote);
+void zygote_unref(struct zygote_process *zygote);
+
+/* `fds`: as protocol.h says; they stay the caller's. -EPIPE: the zygote is dead, and no guest came of it. */
+int zygote_spawn(struct zygote_process *zygote, const struct zygote_request *request, const int *fds, int fd_count,
+                 const struct sbx_call *call, int *ret_pidfd, struct sbx_error *err);
+/* How a dead guest ended: 0..255, -signal, INT32_MIN when unknown. `reap`: also kills what it left behind. */
+int zygote_exit_code(struct zygote_process *zygote, uint64_t id, bool reap);
+void zygote_release(struct zygote_process *zygote, uint64_t id);
+
+/* ---- wait.c */
+
+/* Until `fd` has one of `events` or `call` ends, `limit_ms` at most (-1: no limit of its own).
+ * 0, -ETIMEDOUT, -ECANCELED, -errno. `call` may be NULL. */
+int wait_fd(int fd, short events, const struct sbx_call *call, int limit_ms);
+
+/* ---- report.c: from the guest's lines to the JSON of the isolation report */
+
+struct report_builder {
+        char *text;
+        size_t size, capacity;
+        int error;
+        unsigned layers;
+};
+void report_begin(struct report_builder *builder, const char *isolation);
+void report_layer(struct report_builder *builder, const char *name, const char *state, const char *detail);
+/* The lines that a guest sent, in place. 0: it is ready; else why it is not. */
+int report_parse(struct report_builder *builder, char *lines, struct sbx_error *err);
+/* Ends it. The string is freed with free(). NULL: -ENOMEM. */
+char *report_end(struct report_builder *builder);
+
+/* ---- scratch.c: a directory of a guest that has no file tree of its own (isolation landlock, none) */
+
+int scratch_create(const struct local *local, uint64_t id, char ret_path[ZYGOTE_SCRATCH_MAX], struct sbx_error *err);
+/* Everything below it, without following a link; the guest is dead. */
+void scratch_remove(const char *path);
+
+/* ---- probe.c */
+
+int probe_local(void *instance, const struct sbx_probe_events *events, const struct sbx_call *call);

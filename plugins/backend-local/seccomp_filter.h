@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiles the table of seccomp_rules.c for this machine. */
+#pragma once
+
+#include <linux/filter.h>
+
+#include <snipara-sandbox/types.h>
+
+/* A program for seccomp(2); `*ret` is freed with free(). Any thread. */
+int seccomp_filter_compile(struct sock_filter **ret, size_t *ret_count, struct sbx_error *err);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which system calls a guest may make. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum rule_check {
+        RULE_ALWAYS = 0,
+        RULE_FIRST_EQUALS,    /* argument 0, 32 bits, equals one of `values` */
+        RULE_SECOND_EQUALS,   /* argument 1, 32 bits */
+        RULE_FIRST_LACKS,     /* argument 0 has no bit of `mask` */
+        RULE_SECOND_LACKS,    /* argument 1 */
+        RULE_THIRD_LACKS,     /* argument 2 */
+        RULE_FOURTH_LACKS,    /* argument 3 */
+        RULE_SECOND_TYPE,     /* argument 1, a mode: one of `values` as its type, no bit of `mask` */
+        RULE_THIRD_TYPE,      /* argument 2 */
+        RULE_NO_SUCH_CALL,    /* answers ENOSYS: callers then use an older call, that can be judged */
+};
+
+/* A group of calls that are allowed for one reason and under one condition. Names that this machine or libseccomp does
+ * not know are left out. */
+struct seccomp_rule {
+        const char *reason;
+        const char *calls; /* separated by spaces */
+        enum rule_check check;
+        uint32_t mask;
+        const uint32_t *values;
+        size_t value_count;
+};
+
+extern const struct seccomp_rule seccomp_rules[];
+extern const size_t seccomp_rule_count;

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a descriptor as long as a call allows. */
+#include <poll.h>
+
+#include "local.h"
+#include "util.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* Milliseconds until `deadline_ns`, rounded up; -1: none. */
+static int remaining_ms(uint64_t deadline_ns) {
+        uint64_t now = monotonic_ns();
+        uint64_t ms;
+
+        if (deadline_ns == 0)
+                return -1;
+        if (deadline_ns <= now)
+                return 0;
+        ms = (deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS;
+        return ms > INT32_MAX ? INT32_MAX : (int)ms;
+}
+
+int wait_fd(int fd, short events, const struct sbx_call *call, int limit_ms) {
+        uint64_t limit_ns = limit_ms < 0 ? 0 : monotonic_ns() + (uint64_t)limit_ms * NS_PER_MS;
+        uint64_t deadline_ns = call != NULL ? call->deadline_ns : 0;
+        struct pollfd fds[2] = {{.fd = fd, .events = events}, {.fd = call != NULL ? call->cancel_fd : -1, .events = POLLIN}};
+
+        if (deadline_ns == 0 || (limit_ns != 0 && limit_ns < deadline_ns))
+                deadline_ns = limit_ns;
+        for (;;) {
+                int n = poll(fds, 2, remaining_ms(deadline_ns));
+
+                if (n < 0 && errno != EINTR)
+                        return -errno;
+                if (n > 0 && fds[0].revents != 0)
+                        return 0;
+                if (n > 0)
+                        return -ECANCELED;
+                if (n == 0)
+                        return -ETIMEDOUT;
+        }
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of the zygote library share. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "jail.h"
+#include "protocol.h"
+
+struct zygote_guest {
+        uint64_t id;
+        pid_t pid;
+        bool reaped;
+        int code; /* once reaped: 0..255, or -signal */
+};
+
+struct zygote {
+        struct jail_config config;
+        struct jail_namespaces namespaces;
+        char *preload; /* names joined by ',' */
+
+        struct zygote_guest *guests;
+        size_t guest_count, guest_capacity;
+
+        int *tid_address;            /* where the C library keeps this thread's id; NULL: the kernel doesn't tell */
+        void *robust_list;           /* of futexes, which a raw clone would forget */
+        size_t robust_list_size;
+        void (*before_fork)(void);   /* PyOS_BeforeFork, ... */
+        void (*after_fork_parent)(void);
+        void (*after_fork_child)(void);
+
+        char scratch[ZYGOTE_SCRATCH_MAX]; /* in a guest without a mount namespace */
+};
+
+/* ---- zygote_clone.c */
+
+struct zygote_spawn {
+        const struct zygote_request *request;
+        int fds[ZYGOTE_FDS_MAX]; /* control, stdout, stderr, report, cgroup entry */
+        int fd_count;
+};
+/* In the zygote: 1, `*ret_pid` and `*ret_pidfd`, or a negative errno. In the guest: 0, after locking down; on a
+ * failure there it reports and exits. */
+int zygote_clone(struct zygote *zygote, const struct zygote_spawn *spawn, pid_t *ret_pid, int *ret_pidfd,
+                 struct sbx_error *err);
+
+/* ---- zygote_orphans.c */
+
+/* Kills and reaps every child of this process that is no living guest, and their children in turn. */
+void zygote_kill_orphans(const struct zygote *zygote);
