@@ -54,6 +54,14 @@ def must_fail(what, function, *arguments, errors=None):
     return False
 
 
+def visible_pids():
+    """Processes that /proc shows."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
 def in_child(function):
     """Runs it in a forked child; answers the wait status."""
     sys.stdout.flush()

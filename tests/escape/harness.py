@@ -24,7 +24,7 @@ environment = "local";
 # not for guests: @TOKEN@
 plugins = (
   { name = "local"; plugin = "backend-local"; isolation = "@ISOLATION@"; pool = 0;
-    tmp_size = "32m"; workspace_size = "32m"; memory = "256m"; pids = 64; },
+    tmp_size = "32m"; workspace_size = "32m"; pids = 64; cgroup = "auto"; },
   { name = "mcp"; plugin = "transport-mcp"; }
 );
 """
@@ -59,6 +59,7 @@ class Host:
 
     def __init__(self, build, uid, isolation):
         self.uid, self.isolation = uid, isolation
+        self.has_cgroups = False  # first_execution finds out
         self.token = secrets.token_hex(16)
         self.directory = tempfile.mkdtemp(prefix="sbx-escape-")
         os.chmod(self.directory, 0o755)

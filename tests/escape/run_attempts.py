@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import attempts  # noqa: E402
 import harness  # noqa: E402
@@ -75,19 +75,22 @@ def control(attempt, host):
 
 
 def make(attempt, host):
-    """(problem or None, what was said)"""
+    """(problem or None, what was said, why it was skipped or None)"""
+    if attempt.needs_cgroup and not host.has_cgroups:
+        return None, "", "this user can't have cgroups here"
     problem = control(attempt, host)
     if problem is not None:
-        return problem, ""
+        return problem, "", None
     result, complaint = host.execute(host.program(attempt), attempt.flags)
     said = result["stdout"] + result["stderr"] if result else ""
-    return judge(attempt, result, complaint, host), said
+    return judge(attempt, result, complaint, host), said, None
 
 
 def first_execution(host):
     result, complaint = host.execute("print('up')")
     if result is None:
         raise harness.Unavailable(complaint.strip())
+    host.has_cgroups = result["memory_peak_bytes"] > 0  # nobody else knows it
 
 
 def run_kind(report, build, user, uid, isolation, only):
@@ -102,8 +105,8 @@ def run_kind(report, build, user, uid, isolation, only):
             report.add(where, "the program runs", "", "it doesn't", str(e))
             return
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            for attempt, (problem, said) in zip(chosen, pool.map(lambda a: make(a, host), chosen)):
-                report.add(where, attempt.name, attempt.promise, problem, said)
+            for attempt, (problem, said, skipped) in zip(chosen, pool.map(lambda a: make(a, host), chosen)):
+                report.add(where, attempt.name, attempt.promise, problem, said, skipped)
         for name, promise, problem, said in sessions.attempts(host, only):
             report.add(where, name, promise, problem, said)
         harm = host.unharmed()

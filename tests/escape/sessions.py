@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import harness
+import mcp_client
 
 PROMISE = "no other session can be seen, signalled, traced or read"
 
@@ -105,50 +106,9 @@ TABLE = (
 )
 
 
-class Client:
-    """An MCP client over standard input and output, one call at a time."""
-
-    def __init__(self, host):
-        self.process = subprocess.Popen(
-            [os.path.join(host.build, harness.PROGRAM), "mcp-serve", "--config", host.configuration],
-            env=host.environment, cwd=host.project, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, **host.identity())
-        host.server_pids.append(self.process.pid)
-        self.number = 0
-        self.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {},
-                                    "clientInfo": {"name": "escape", "version": "1"}})
-        self.send({"method": "notifications/initialized"})
-
-    def send(self, message):
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        self.process.stdin.flush()
-
-    def request(self, method, parameters):
-        self.number += 1
-        self.send({"id": self.number, "method": method, "params": parameters})
-        while True:
-            line = self.process.stdout.readline()
-            if not line:
-                raise harness.Unavailable("the server went: " + self.process.stderr.read()[-2000:])
-            message = json.loads(line)
-            if message.get("id") == self.number:
-                return message
-
-    def execute(self, session, code, **arguments):
-        """All that the answer of execute_python says, as one text."""
-        answer = self.request("tools/call", {"name": "execute_python",
-                                             "arguments": {"code": code, "session_id": session, **arguments}})
-        return json.dumps(answer.get("result") or answer.get("error"))
-
-    def close(self):
-        self.process.stdin.close()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process.stdout.close()
-        self.process.stderr.close()
+def execute(server, session, code):
+    """All that the answer of execute_python says, as one text."""
+    return json.dumps(server.call("execute_python", {"code": code, "session_id": session}))
 
 
 def attempts(host, only):
@@ -156,20 +116,21 @@ def attempts(host, only):
     chosen = [row for row in TABLE if only in row[0] and host.isolation in row[2]]
     if not chosen:
         return
-    client = Client(host)
-    try:
+    arguments = [os.path.join(host.build, harness.PROGRAM), "mcp-serve", "--config", host.configuration]
+    with mcp_client.Server(arguments, timeout=60, env=host.environment, cwd=host.project, stderr=subprocess.DEVNULL,
+                           **host.identity()) as server:
+        host.server_pids.append(server.process.pid)
+        server.initialize()
         secret = "s" + host.token[:12]
-        said = client.execute("first", VICTIM.replace("@SECRET@", secret))
+        said = execute(server, "first", VICTIM.replace("@SECRET@", secret))
         if "PIDS" not in said:
             yield "other-session", PROMISE, "the first session did not come up", said
             return
         for name, code, _ in chosen:
             text = harness.GUEST + code.replace("@SECRET@", secret).replace("@REVERSED@", secret[::-1])
-            said = client.execute("second", text)
+            said = execute(server, "second", text)
             problem = "it escaped" if "ESCAPED" in said else None if "HELD" in said else "it did not say what held it"
             yield name, PROMISE, problem, said
-        alive = client.execute("first", "print(child.poll(), context_secret)")
+        alive = execute(server, "first", "print(child.poll(), context_secret)")
         problem = None if "None " + secret in alive else "the first session is not as it was"
         yield "other-session-unharmed", PROMISE, problem, alive
-    finally:
-        client.close()

@@ -23,6 +23,7 @@ class Attempt:
     control: Optional[str] = None
     judge: Optional[Callable] = None  # judge(result, host) -> None, or what is wrong
     flags: tuple = ()  # more arguments of `exec`
+    needs_cgroup: bool = False  # holds where this user can have cgroups; else each process has limits of its own
 
 
 def every():

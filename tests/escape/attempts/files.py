@@ -17,8 +17,7 @@ READ_ROUNDABOUT = """
 target = @CANARY@.lstrip("/")
 starts = ["/proc/self/root", "/proc/self/cwd", "/proc/1/root", "/proc/1/cwd", "/proc/thread-self/root", "/dev/fd/0/..",
           "/proc/self/map_files/..", "/tmp", "/workspace", "/dev/shm", "."]
-starts += ["/proc/%s/%s" % (p, d) for p in os.listdir("/proc") if p.isdigit() for d in ("root", "cwd")] \
-    if os.path.isdir("/proc") else []
+starts += ["/proc/%d/%s" % (p, d) for p in visible_pids() for d in ("root", "cwd")]
 found = []
 for start in starts:
     for climb in ("", "../" * 16):

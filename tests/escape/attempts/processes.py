@@ -7,8 +7,7 @@ SIGNAL = "no process outside the session can be signalled"
 TRACE = "ptrace, process_vm_readv and their like fail"
 
 SEE_ALL = """
-pids = [int(name) for name in os.listdir("/proc") if name.isdigit()] if os.path.isdir("/proc") else []
-children = in_child(lambda: None)
+pids = visible_pids()
 others = [p for p in pids if p not in (os.getpid(), os.getppid())]
 escaped(others[:10]) if others else held("only pid %s" % pids)
 """
