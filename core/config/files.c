@@ -61,7 +61,7 @@ int sbx_config_read_file(int dir_fd, const char *name, const char *path, enum sb
         return sbx_fd_read_file(fd, path, SBX_CONFIG_FILE_MAX, out, err);
 }
 
-/* Reads and merges one file. -ENOENT without an error: there is none. */
+/* Reads and merges one file; `dir_fd` may be AT_FDCWD. -ENOENT without an error: there is none. */
 static int merge_file(struct sbx_config *config, int dir_fd, const char *directory, const char *name,
                       enum sbx_trust trust, struct sbx_error *err) {
         _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(SBX_CONFIG_FILE_MAX);
@@ -70,7 +70,7 @@ static int merge_file(struct sbx_config *config, int dir_fd, const char *directo
 
         if (sbx_text_format(&path, "%s/%s", strcmp(directory, "/") == 0 ? "" : directory, name) < 0)
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
-        r = sbx_config_read_file(dir_fd, name, path, trust, &text, err);
+        r = sbx_config_read_file(dir_fd, dir_fd == AT_FDCWD ? path : name, path, trust, &text, err);
         if (r == 0)
                 r = sbx_config_merge(config, path, directory, sbx_buffer_bytes(&text), err);
         if (r == 0 && sbx_strings_append(&config->files, path, strlen(path)) < 0)

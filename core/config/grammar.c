@@ -1,151 +1,109 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A look at a configuration file's text before libconfig gets it: what libconfig would take wrongly or not at all. */
-#include <ctype.h>
+/* The syntax of a configuration file, checked before libconfig gets the text: for messages that help, because libconfig
+ * 1.5 leaks memory on syntax errors and cuts long integers, and to leave out @include. */
+#include "config/grammar.h"
 
+#include "base/error.h"
 #include "base/utf8.h"
-#include "config/internal.h"
 
-struct scanner {
-        const char *path;
-        const char *p, *end;
-        unsigned line, depth;
-        bool line_start; /* only blanks since the last newline */
-        struct sbx_buffer *out;
-        struct sbx_error *err;
-};
+/* ---- syntax ---- */
 
-static bool is_name_char(char c) {
-        return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '*';
+static bool is_mark(const struct token *token, char mark) {
+        return token->kind == TOKEN_MARK && *token->text == mark;
 }
 
-/* Copies `size` bytes, counting lines. */
-static int copy(struct scanner *s, size_t size) {
-        int r = sbx_buffer_append(s->out, s->p, size);
-
-        for (size_t i = 0; i < size; i++)
-                s->line += s->p[i] == '\n';
-        s->p += size;
-        if (r < 0)
-                return sbx_error_set(s->err, r, SBX_CONFIG_ORIGIN, NULL, "%s: %s", s->path,
-                                     r == -ENOMEM ? "out of memory" : "file too large");
-        return 0;
+static bool is_scalar(const struct token *token) {
+        return token->kind == TOKEN_BOOLEAN || token->kind == TOKEN_NUMBER || token->kind == TOKEN_WIDE_NUMBER ||
+               token->kind == TOKEN_STRING;
 }
 
-/* Past the closing quote, or the end of the text: libconfig reports a string without an end itself. */
-static size_t string_size(const struct scanner *s) {
-        const char *p = s->p + 1;
-
-        while (p < s->end && *p != '"')
-                p += *p == '\\' && p + 1 < s->end ? 2 : 1;
-        return (size_t)(p - s->p) + (p < s->end);
+static char innermost(const struct syntax *syntax) {
+        return syntax->depth > 0 ? syntax->open[syntax->depth - 1] : '{';
 }
 
-/* A comment: up to, not with, the newline; or with the closing mark. 0: there is none here. */
-static size_t comment_size(const struct scanner *s) {
-        size_t left = (size_t)(s->end - s->p);
-        const char *stop;
+static bool is_closing(const struct syntax *syntax, const struct token *token) {
+        static const char pairs[] = "{}[]()";
 
-        if (*s->p == '#' || (left >= 2 && memcmp(s->p, "//", 2) == 0)) {
-                stop = memchr(s->p, '\n', left);
-                return stop != NULL ? (size_t)(stop - s->p) : left;
+        return syntax->depth > 0 && is_mark(token, strchr(pairs, innermost(syntax))[1]);
+}
+
+static void value_done(struct syntax *syntax, const struct token *token) {
+        syntax->state = innermost(syntax) == '{' ? SYNTAX_AFTER_VALUE : SYNTAX_AFTER_ITEM;
+        syntax->after_string = token->kind == TOKEN_STRING;
+}
+
+static const char *step_value(struct syntax *syntax, const struct token *token) {
+        if (is_scalar(token)) {
+                value_done(syntax, token);
+                return NULL;
         }
-        if (left < 2 || memcmp(s->p, "/*", 2) != 0)
-                return 0;
-        stop = memmem(s->p + 2, left - 2, "*/", 2);
-        return stop != NULL ? (size_t)(stop - s->p) + 2 : left;
+        if (!is_mark(token, '{') && !is_mark(token, '[') && !is_mark(token, '('))
+                return token->kind == TOKEN_NAME ? "a value was expected; text stands in double quotes" : "a value was expected";
+        if (innermost(syntax) == '[')
+                return "a [ ] list holds plain values alone; use ( )";
+        if (syntax->depth == SBX_CONFIG_DEPTH_MAX)
+                return "brackets are nested too deep";
+        syntax->open[syntax->depth++] = *token->text;
+        syntax->state = *token->text == '{' ? SYNTAX_NAME : SYNTAX_FIRST_ITEM;
+        return NULL;
 }
 
-/* Magnitude of an integer literal of `size` characters without its sign and suffix. */
-static bool parse_magnitude(const char *digits, size_t size, uint64_t *ret) {
-        unsigned base = 10;
-
-        if (size > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X')) {
-                base = 16;
-                digits += 2;
-                size -= 2;
+static const char *step_name(struct syntax *syntax, const struct token *token) {
+        if (token->kind == TOKEN_NAME) {
+                syntax->state = SYNTAX_ASSIGN;
+                return NULL;
         }
-        *ret = 0;
-        for (size_t i = 0; i < size; i++) {
-                unsigned digit = isdigit((unsigned char)digits[i]) ? (unsigned)(digits[i] - '0')
-                                                                   : (unsigned)(tolower((unsigned char)digits[i]) - 'a') + 10;
+        if (token->kind == TOKEN_END && syntax->depth == 0)
+                return NULL;
+        return syntax->depth > 0 ? "the name of a setting or } was expected" : "the name of a setting was expected";
+}
 
-                if (__builtin_mul_overflow(*ret, base, ret) || __builtin_add_overflow(*ret, digit, ret))
-                        return false;
+static const char *close_bracket(struct syntax *syntax, const struct token *token) {
+        syntax->depth--;
+        value_done(syntax, token);
+        return NULL;
+}
+
+const char *sbx_syntax_step(struct syntax *syntax, const struct token *token) {
+        bool closing = is_closing(syntax, token);
+
+        switch (syntax->state) {
+        case SYNTAX_NAME:
+                return closing ? close_bracket(syntax, token) : step_name(syntax, token);
+        case SYNTAX_ASSIGN:
+                if (!is_mark(token, '=') && !is_mark(token, ':'))
+                        return "= was expected after the name of a setting";
+                syntax->state = SYNTAX_VALUE;
+                return NULL;
+        case SYNTAX_VALUE:
+                return step_value(syntax, token);
+        case SYNTAX_ITEM:
+                syntax->comma_dangles = closing;
+                __attribute__((fallthrough));
+        case SYNTAX_FIRST_ITEM:
+                return closing ? close_bracket(syntax, token) : step_value(syntax, token);
+        case SYNTAX_AFTER_VALUE:
+                if (token->kind == TOKEN_STRING && syntax->after_string)
+                        return NULL;
+                if (closing)
+                        return close_bracket(syntax, token);
+                syntax->state = SYNTAX_NAME;
+                if (is_mark(token, ';') || is_mark(token, ','))
+                        return NULL;
+                return token->kind == TOKEN_NAME || token->kind == TOKEN_END ? step_name(syntax, token)
+                                                                             : "; was expected after a value";
+        case SYNTAX_AFTER_ITEM:
+                if (token->kind == TOKEN_STRING && syntax->after_string)
+                        return NULL;
+                if (closing)
+                        return close_bracket(syntax, token);
+                syntax->state = SYNTAX_ITEM;
+                return is_mark(token, ',') ? NULL : "a comma or the closing bracket was expected after a value";
         }
-        return true;
+        return "unknown state";
 }
 
-/* Characters of an integer literal, without its suffix; 0: a real number, or something that libconfig will refuse. */
-static size_t integer_size(const char *token, size_t size) {
-        size_t i = token[0] == '-' || token[0] == '+', start;
-        bool hex = size > i + 2 && token[i] == '0' && (token[i + 1] == 'x' || token[i + 1] == 'X');
-
-        i += hex ? 2 : 0;
-        start = i;
-        while (i < size && (hex ? isxdigit((unsigned char)token[i]) : isdigit((unsigned char)token[i])))
-                i++;
-        if (i == start || (i < size && token[i] != 'L' && token[i] != 'l'))
-                return 0;
-        return i;
-}
-
-static int copy_number(struct scanner *s) {
-        const char *token = s->p;
-        bool negative = *token == '-', wide;
-        size_t size = 1, digits, sign = *token == '-' || *token == '+';
-        uint64_t magnitude;
-        int r;
-
-        while (token + size < s->end && (isalnum((unsigned char)token[size]) || token[size] == '.' ||
-                                         ((token[size] == '-' || token[size] == '+') && tolower(token[size - 1]) == 'e')))
-                size++;
-        digits = integer_size(token, size);
-        if (digits == 0)
-                return copy(s, size);
-        if (!parse_magnitude(token + sign, digits - sign, &magnitude) ||
-            magnitude > (uint64_t)INT64_MAX + (negative ? 1 : 0))
-                return sbx_error_set(s->err, -EINVAL, SBX_CONFIG_ORIGIN, NULL, "%s:%u: the number %.*s is too large",
-                                     s->path, s->line, (int)(size < 64 ? size : 64), token);
-        wide = magnitude > (uint64_t)INT32_MAX && digits == size;
-        r = copy(s, size);
-        if (r == 0 && wide)
-                r = sbx_buffer_append(s->out, "L", 1);
-        return r;
-}
-
-static int check_include(const struct scanner *s) {
-        if (!s->line_start || (size_t)(s->end - s->p) < 8 || memcmp(s->p, "@include", 8) != 0)
-                return 0;
-        return sbx_error_set(s->err, -EINVAL, SBX_CONFIG_ORIGIN,
-                             "Put the other file, named NAME.cfg, into the directory conf.d beside snipara-sandbox.cfg.",
-                             "%s:%u: @include is not supported: a file that was checked must not pull in one that was not",
-                             s->path, s->line);
-}
-
-static int copy_token(struct scanner *s) {
-        char c = *s->p;
-        size_t size = comment_size(s);
-
-        if (size > 0)
-                return copy(s, size);
-        if (c == '"')
-                return copy(s, string_size(s));
-        if (isdigit((unsigned char)c) || ((c == '-' || c == '+') && s->p + 1 < s->end && isdigit((unsigned char)s->p[1])))
-                return copy_number(s);
-        if (isalpha((unsigned char)c) || c == '*') {
-                for (size = 1; s->p + size < s->end && is_name_char(s->p[size]);)
-                        size++;
-                return copy(s, size);
-        }
-        if (c == '{' || c == '(' || c == '[')
-                s->depth++;
-        else if ((c == '}' || c == ')' || c == ']') && s->depth > 0)
-                s->depth--;
-        if (s->depth > SBX_CONFIG_DEPTH_MAX)
-                return sbx_error_set(s->err, -EINVAL, SBX_CONFIG_ORIGIN, NULL, "%s:%u: nested deeper than %d levels",
-                                     s->path, s->line, SBX_CONFIG_DEPTH_MAX);
-        return copy(s, 1);
-}
+/* ---- text ---- */
 
 /* Line in which byte `offset` stands. */
 static unsigned line_of(struct sbx_bytes text, size_t offset) {
@@ -178,22 +136,74 @@ static int check_text(const char *path, struct sbx_bytes text, struct sbx_error 
                              line_of(text, start));
 }
 
+/* A token's kind in words. Not its text: an API key that lacks its quotes is a token too. */
+static const char *describe(const struct token *token, char mark[4]) {
+        switch (token->kind) {
+        case TOKEN_NAME:
+        case TOKEN_BOOLEAN:
+                return "a word";
+        case TOKEN_NUMBER:
+        case TOKEN_WIDE_NUMBER:
+                return "a number";
+        case TOKEN_STRING:
+                return "a text";
+        case TOKEN_END:
+                return "the end of the file";
+        default:
+                mark[0] = mark[2] = '\'';
+                mark[1] = *token->text;
+                mark[3] = '\0';
+                return mark;
+        }
+}
+
+static int refuse(const char *path, struct sbx_bytes text, const struct token *token, const char *problem,
+                  struct sbx_error *err) {
+        static const char hint[] = "Settings look like  name = value;  text stands in double quotes. docs/configuration.md has "
+                                   "examples.";
+        unsigned line = line_of(text, (size_t)(token->text - (const char *)text.data));
+        char mark[4];
+
+        if (token->kind == TOKEN_BAD)
+                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, token->hint != NULL ? token->hint : hint, "%s:%u: %s", path,
+                                     line, problem);
+        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, hint, "%s:%u: %s, not %s", path, line, problem,
+                             describe(token, mark));
+}
+
+static int copy_token(const struct token *token, struct sbx_buffer *out) {
+        int r = sbx_buffer_append(out, token->text, token->size);
+
+        return r == 0 && token->kind == TOKEN_WIDE_NUMBER ? sbx_buffer_append(out, "L", 1) : r;
+}
+
 int sbx_grammar_prepare(const char *path, struct sbx_bytes text, struct sbx_buffer *out, struct sbx_error *err) {
-        struct scanner s = {.path = path, .line = 1, .line_start = true, .out = out, .err = err};
+        struct syntax syntax = {.state = SYNTAX_NAME};
+        struct token token = {0};
+        const char *p = text.size > 0 ? text.data : "", *end = p + text.size;
+        size_t comma = 0; /* where the last one stands in `out` */
         int r = check_text(path, text, err);
 
-        if (text.size >= 3 && memcmp(text.data, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
-                text = (struct sbx_bytes){(const char *)text.data + 3, text.size - 3};
-        s.p = text.data;
-        s.end = text.size > 0 ? s.p + text.size : s.p;
-        while (r == 0 && s.p < s.end) {
-                char c = *s.p;
+        if (text.size >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) /* a byte order mark */
+                p += 3;
+        while (r == 0 && token.kind != TOKEN_END) {
+                const char *problem = NULL;
 
-                r = check_include(&s);
+                token = sbx_token_read(p, end);
+                if (token.kind != TOKEN_BLANK)
+                        problem = token.kind == TOKEN_BAD ? token.problem : sbx_syntax_step(&syntax, &token);
+                if (problem != NULL)
+                        return refuse(path, text, &token, problem, err);
+                if (is_mark(&token, ','))
+                        comma = out->size;
+                if (syntax.comma_dangles) {
+                        out->data[comma] = ' ';
+                        syntax.comma_dangles = false;
+                }
+                r = copy_token(&token, out);
                 if (r < 0)
-                        break;
-                r = copy_token(&s);
-                s.line_start = c == '\n' || (s.line_start && (c == ' ' || c == '\t' || c == '\r'));
+                        sbx_error_set(err, r, SBX_CONFIG_ORIGIN, NULL, "%s: %s", path, SBX_ERRNO_TEXT(r));
+                p += token.size;
         }
         return r;
 }

@@ -64,8 +64,9 @@ void sbx_suggestion_offer(struct sbx_suggestion *suggestion, const char *candida
 
 /* ---- grammar.c ------------------------------------------------------------------------------------------- */
 
-/* Prepares the text of a file for libconfig: refuses @include, NUL, invalid UTF-8, deep nesting and integers that do not
- * fit, and marks 64-bit integers with "L", which libconfig 1.5 would cut to 32 bits without a word. */
+/* Prepares the text of a file for libconfig. Refuses bad syntax (-EINVAL), @include, NUL and invalid UTF-8, deep nesting,
+ * and integers that do not fit 64 bits; marks those beyond 32 bits with "L", which libconfig 1.5 would cut without a
+ * word. */
 int sbx_grammar_prepare(const char *path, struct sbx_bytes text, struct sbx_buffer *out, struct sbx_error *err);
 
 /* ---- variables: dotenv.c, environment.c -------------------------------------------------------------------- */

@@ -234,8 +234,7 @@ int sbx_config_merge(struct sbx_config *config, const char *path, const char *di
         if (config_read_string(&parsed, prepared.data) == CONFIG_TRUE)
                 r = merge_root(&file, &parsed);
         else
-                r = sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
-                                  "Settings look like  name = value;  text stands in double quotes.", "%s:%d: %s", path,
+                r = sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "docs/configuration.md has examples.", "%s:%d: %s", path,
                                   config_error_line(&parsed), config_error_text(&parsed));
         config_destroy(&parsed);
         return r;
