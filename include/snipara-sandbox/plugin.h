@@ -11,6 +11,9 @@
  *      stop(instance)          bring it down: when it returns nothing of the instance runs any more
  *      close(instance)         free everything; `instance` may be half-built, never NULL
  *
+ * When open fails nothing more is called for the instance. When start fails the plugin has undone what it began: stop is
+ * not called; close is, or start again. docs/plugin-abi.md has every function with its errors.
+ *
  * Two instances of one plugin work side by side: all state hangs off `instance`. The lifecycle functions of one
  * instance are called by one thread at a time; each kind's header says what may run in parallel.
  *
@@ -113,7 +116,8 @@ struct sbx_host {
         int (*output_append)(struct sbx_host_state *self, struct sbx_output *output, const void *data, size_t size);
 
         /* Directories of the installation: "libexec" (helper programs), "guests" (guest workers), "plugins",
-         * "state" (writable, created 0700 on first use), "runtime" (writable, per boot). NULL: unknown name. */
+         * "state" (writable, created 0700 on first use), "runtime" (writable, per boot). Lives until close(). NULL:
+         * unknown name, or it can't be made (the log says why). */
         const char *(*directory)(struct sbx_host_state *self, const char *name);
 
         /* The tool registry: what transports, agents and guests call.

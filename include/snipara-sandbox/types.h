@@ -5,6 +5,8 @@
  * - Every struct that may grow starts with `struct_size`, set by whoever fills it to the sizeof() it was
  *   compiled with. Structs are append-only: a reader copies min(its sizeof, struct_size) and treats what is
  *   missing as zero. Nobody reads past `struct_size`.
+ * - Who fills a struct that another made (`ret_...` with struct_size set) does so member by member, and writes nothing
+ *   past that struct_size. A struct that stands by value in another one (sbx_limits) is fixed.
  * - Functions return 0 or a negative errno, and fill the optional `struct sbx_error` once, where the failure
  *   is understood. Outputs are untouched on failure.
  * - Strings are UTF-8 and NUL-terminated; JSON crosses as UTF-8 bytes with a length (struct sbx_bytes).
