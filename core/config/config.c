@@ -211,6 +211,18 @@ static int finish(struct sbx_config *config, const struct sbx_runtime_options *o
         return r == 0 ? sbx_core_check(&config->settings, err) : r;
 }
 
+/* The .env that was read is a file too, above the others. */
+static int list_dotenv(struct sbx_config *config, struct sbx_error *err) {
+        _cleanup_free_ char *path = NULL;
+
+        if (config->dotenv.directory == NULL)
+                return 0;
+        if (sbx_text_format(&path, "%s/.env", config->dotenv.directory) < 0 ||
+            sbx_strings_append(&config->files, path, strlen(path)) < 0)
+                return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
+        return 0;
+}
+
 int sbx_config_load_from(const char *system_directory, const struct sbx_runtime_options *options,
                          const struct sbx_logger *logger, struct sbx_config **ret_config, struct sbx_error *err) {
         _cleanup_(cleanup_config) struct sbx_config *config = calloc(1, sizeof(*config));
@@ -232,6 +244,8 @@ int sbx_config_load_from(const char *system_directory, const struct sbx_runtime_
                 r = absolute_directory(known.directory != NULL ? known.directory : ".", &config->project, err);
         if (r == 0)
                 r = load_layers(config, system_directory, &known, logger, err);
+        if (r == 0)
+                r = list_dotenv(config, err);
         if (r == 0)
                 r = finish(config, &known, err);
         if (r < 0)

@@ -81,5 +81,5 @@ const struct sbx_plugin_entry *sbx_config_plugin_find(const struct sbx_config *c
 int sbx_config_plugin_settings(const struct sbx_config *config, const char *name, const struct sbx_option *table,
                                struct sbx_settings *ret_settings, struct sbx_error *err);
 
-/* Files that were read, lowest layer first, for `config show`; NULL-terminated. */
+/* Files that were read, lowest layer first (.env is the last), for `config show`; NULL-terminated. */
 const char *const *sbx_config_files(const struct sbx_config *config);

@@ -36,14 +36,18 @@ static void higher_layers_win(void **state) {
         struct sbx_config *config;
         char origin[256];
 
-        WRITE(f, "system/snipara-sandbox.cfg", "max_depth = 1;\nmax_subcalls = 1;\ntool_budget = 1;\nmax_parallel = 1;\n"
-                                               "token_budget = 1;\nmax_sessions = 1;\ntimeout_seconds = 1;");
+        WRITE(f, "system/snipara-sandbox.cfg",
+              "max_depth = 1;\nmax_subcalls = 1;\ntool_budget = 1;\nmax_parallel = 1;\n"
+              "token_budget = 1;\nmax_sessions = 1;\ntimeout_seconds = 1;");
         WRITE(f, "system/conf.d/20-b.cfg", "max_subcalls = 3;");
-        WRITE(f, "system/conf.d/10-a.cfg", "\n\nmax_subcalls = 2; tool_budget = 2; max_parallel = 2; token_budget = 2;"
-                                           "max_sessions = 2; timeout_seconds = 2;");
-        WRITE(f, "user/snipara-sandbox/snipara-sandbox.cfg", "tool_budget = 3; max_parallel = 3; token_budget = 3; "
-                                                             "max_sessions = 3; timeout_seconds = 3;");
-        WRITE(f, "project/snipara-sandbox.cfg", "max_parallel = 4; token_budget = 4; max_sessions = 4; timeout_seconds = 4;");
+        WRITE(f, "system/conf.d/10-a.cfg",
+              "\n\nmax_subcalls = 2; tool_budget = 2; max_parallel = 2; token_budget = 2;"
+              "max_sessions = 2; timeout_seconds = 2;");
+        WRITE(f, "user/snipara-sandbox/snipara-sandbox.cfg",
+              "tool_budget = 3; max_parallel = 3; token_budget = 3; "
+              "max_sessions = 3; timeout_seconds = 3;");
+        WRITE(f, "project/snipara-sandbox.cfg",
+              "max_parallel = 4; token_budget = 4; max_sessions = 4; timeout_seconds = 4;");
         WRITE(f, "project/.env", "RLM_TOKEN_BUDGET=5\nSNIPARA_SANDBOX_MAX_SESSIONS=5\nRLM_TIMEOUT_SECONDS=5\n");
         setenv("RLM_MAX_SESSIONS", "6", 1);
         setenv("SNIPARA_SANDBOX_TIMEOUT_SECONDS", "6", 1);
@@ -64,9 +68,10 @@ static void higher_layers_win(void **state) {
         assert_string_equal(origin_of(config, "token_budget"), origin);
         assert_string_equal(origin_of(config, "max_sessions"), "environment RLM_MAX_SESSIONS");
         assert_string_equal(origin_of(config, "timeout_seconds"), "flag");
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < 6; i++)
                 assert_non_null(sbx_config_files(config)[i]);
-        assert_null(sbx_config_files(config)[5]);
+        assert_contains(sbx_config_files(config)[5], "/project/.env");
+        assert_null(sbx_config_files(config)[6]);
         assert_contains(sbx_config_files(config)[1], "10-a.cfg");
         sbx_config_free(config);
 }
@@ -199,14 +204,18 @@ static void ignore_log(void *data, int level, const char *message) {
 static int load_all(void *data) {
         static const struct sbx_option table[] = {
                 {.struct_size = sizeof(table[0]), .type = SBX_OPTION_INT, .name = "pool", .default_value = "2"},
-                {.struct_size = sizeof(table[0]), .type = SBX_OPTION_STRINGS, .name = "preload", .default_value = "a,b"},
+                {.struct_size = sizeof(table[0]),
+                 .type = SBX_OPTION_STRINGS,
+                 .name = "preload",
+                 .default_value = "a,b"},
                 {.struct_size = sizeof(table[0]), .type = SBX_OPTION_PATH, .name = "http.root", .default_value = "./x"},
                 {.name = NULL},
         };
         static const char *const settings[] = {"max_depth=2", "local.pool=3", "extra.plugin=backend-x", NULL};
         const struct fixture *f = data;
         const struct sbx_logger logger = {ignore_log, NULL, SBX_LOG_DEBUG};
-        struct sbx_runtime_options options = {.struct_size = sizeof(options), .directory = f->project, .settings = settings};
+        struct sbx_runtime_options options = {
+                .struct_size = sizeof(options), .directory = f->project, .settings = settings};
         struct sbx_settings plugin = {0};
         struct sbx_config *config = NULL;
         struct sbx_error err = {0};
@@ -227,8 +236,10 @@ static void survives_every_allocation_failure(void **state) {
         struct fixture *f = *state;
 
         WRITE(f, "system/snipara-sandbox.cfg", "max_subcalls = 3; log_dir = \"x\"; allowed_paths = [ \"/a\", \"b\" ];");
-        WRITE(f, "system/conf.d/a.cfg", "plugins = ( { name = \"docker\"; plugin = \"backend-docker\"; critical = true; } );");
-        WRITE(f, "project/snipara-sandbox.cfg", "plugins = ( { name = \"local\"; preload = [ \"re\" ]; http = { root = \"y\"; }; } );");
+        WRITE(f, "system/conf.d/a.cfg",
+              "plugins = ( { name = \"docker\"; plugin = \"backend-docker\"; critical = true; } );");
+        WRITE(f, "project/snipara-sandbox.cfg",
+              "plugins = ( { name = \"local\"; preload = [ \"re\" ]; http = { root = \"y\"; }; } );");
         WRITE(f, "project/.env", "export RLM_MODEL='x' # y\nSNIPARA_SANDBOX_DOCKER_ENABLED=no\n");
         setenv("SNIPARA_SANDBOX_LOCAL_POOL", "7", 1);
         setenv("SNIPARA_SANDBOX_MODLE", "7", 1);
