@@ -47,7 +47,8 @@ int sbx_fd_socketpair(int type, int ret_fds[2]) {
 }
 
 int sbx_fd_wait(int fd, short events, const struct sbx_call *call) {
-        struct pollfd fds[2] = {{.fd = fd, .events = events}, {.fd = call != NULL ? call->cancel_fd : -1, .events = POLLIN}};
+        struct pollfd fds[2] = {{.fd = fd, .events = events},
+                                {.fd = call != NULL ? call->cancel_fd : -1, .events = POLLIN}};
 
         for (;;) {
                 int timeout_ms = call != NULL ? sbx_clock_poll_ms(call->deadline_ns) : -1;
@@ -170,8 +171,8 @@ int sbx_fd_read_file(int fd, const char *path, size_t max, struct sbx_buffer *ou
         if (fstat(fd, &st) < 0)
                 r = -errno;
         else if (!S_ISREG(st.st_mode))
-                return sbx_error_set(err, -EINVAL, "file", "Give the path of a regular file.", "%s is not a regular file",
-                                     path);
+                return sbx_error_set(err, -EINVAL, "file", "Give the path of a regular file.",
+                                     "%s is not a regular file", path);
         else if (st.st_size > 0 && (uintmax_t)st.st_size > max)
                 r = -EFBIG;
         else

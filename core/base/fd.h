@@ -7,7 +7,7 @@
 #include "base/buffer.h"
 
 int sbx_fd_set_nonblocking(int fd, bool nonblocking);
-int sbx_fd_pipe(int ret_fds[2]);               /* O_CLOEXEC */
+int sbx_fd_pipe(int ret_fds[2]);                 /* O_CLOEXEC */
 int sbx_fd_socketpair(int type, int ret_fds[2]); /* AF_UNIX, SOCK_CLOEXEC | type */
 /* Waits for `events` (poll bits) on `fd`. 0: ready; -ETIMEDOUT, -ECANCELED, -errno. `call` may be NULL. */
 int sbx_fd_wait(int fd, short events, const struct sbx_call *call);

@@ -70,8 +70,8 @@ static int report_parse_error(const json_error_t *fault, const char *what, struc
         /* jansson leaves the text empty when one of its small allocations failed. */
         if (fault->text[0] == '\0' || json_error_code(fault) == json_error_out_of_memory)
                 return SBX_NOMEM(err, ORIGIN);
-        return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "%s: not valid JSON: %s (line %d, column %d)", what, fault->text,
-                             fault->line, fault->column);
+        return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "%s: not valid JSON: %s (line %d, column %d)", what,
+                             fault->text, fault->line, fault->column);
 }
 
 static int parse(struct sbx_bytes text, size_t max_bytes, const char *what, size_t flags, json_t **ret,
@@ -100,8 +100,7 @@ int sbx_json_parse(struct sbx_bytes text, size_t max_bytes, const char *what, js
         return parse(text, max_bytes, what, 0, ret, err);
 }
 
-int sbx_json_parse_any(struct sbx_bytes text, size_t max_bytes, const char *what, json_t **ret,
-                       struct sbx_error *err) {
+int sbx_json_parse_any(struct sbx_bytes text, size_t max_bytes, const char *what, json_t **ret, struct sbx_error *err) {
         return parse(text, max_bytes, what, JSON_DECODE_ANY, ret, err);
 }
 
@@ -225,10 +224,11 @@ int sbx_json_get_int(const json_t *object, const char *path, const char *key, un
                 return wrong_type(value, path, key, "an integer", err);
         }
         if (number < minimum || number > maximum)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
-                                     PATH_FORMAT ": %" JSON_INTEGER_FORMAT " is out of range, must be %" JSON_INTEGER_FORMAT
-                                                 " to %" JSON_INTEGER_FORMAT,
-                                     PATH_ARGS(path, key), (json_int_t)number, (json_int_t)minimum, (json_int_t)maximum);
+                return sbx_error_set(
+                        err, -EINVAL, ORIGIN, NULL,
+                        PATH_FORMAT ": %" JSON_INTEGER_FORMAT " is out of range, must be %" JSON_INTEGER_FORMAT
+                                    " to %" JSON_INTEGER_FORMAT,
+                        PATH_ARGS(path, key), (json_int_t)number, (json_int_t)minimum, (json_int_t)maximum);
         *ret = number;
         return 0;
 }

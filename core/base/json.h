@@ -14,10 +14,10 @@
 #define SBX_JSON_VALUES_MAX (1u << 20)
 int sbx_json_parse(struct sbx_bytes text, size_t max_bytes, const char *what, json_t **ret, struct sbx_error *err);
 /* The same, for a value of any type (not only object and array). */
-int sbx_json_parse_any(struct sbx_bytes text, size_t max_bytes, const char *what, json_t **ret,
-                       struct sbx_error *err);
-/* Appends compact UTF-8 JSON, without newlines; a real number in 15 to 17 digits, as it takes to read back the same. -EINVAL:
- * `value` is NULL, or nested deeper than twice SBX_JSON_DEPTH_MAX (a parsed document may be wrapped, not a cycle). */
+int sbx_json_parse_any(struct sbx_bytes text, size_t max_bytes, const char *what, json_t **ret, struct sbx_error *err);
+/* Appends compact UTF-8 JSON, without newlines; a real number in 15 to 17 digits, as it takes to read back the same.
+ * -EINVAL: `value` is NULL, or nested deeper than twice SBX_JSON_DEPTH_MAX (a parsed document may be wrapped, not a
+ * cycle). */
 int sbx_json_encode(const json_t *value, struct sbx_buffer *out);
 /* A JSON string from bytes of any quality: repaired UTF-8; NUL is kept as \u0000. NULL: -ENOMEM. */
 json_t *sbx_json_text(struct sbx_bytes text);
@@ -28,8 +28,8 @@ json_t *sbx_json_text(struct sbx_bytes text);
 #define SBX_JSON_REQUIRED (1u << 0)
 int sbx_json_get_string(const json_t *object, const char *path, const char *key, unsigned flags, const char **ret,
                         struct sbx_error *err);
-int sbx_json_get_text(const json_t *object, const char *path, const char *key, unsigned flags,
-                      struct sbx_bytes *ret, struct sbx_error *err);
+int sbx_json_get_text(const json_t *object, const char *path, const char *key, unsigned flags, struct sbx_bytes *ret,
+                      struct sbx_error *err);
 int sbx_json_get_int(const json_t *object, const char *path, const char *key, unsigned flags, int64_t minimum,
                      int64_t maximum, int64_t *ret, struct sbx_error *err);
 int sbx_json_get_bool(const json_t *object, const char *path, const char *key, unsigned flags, bool *ret,

@@ -56,8 +56,8 @@ static int encode_integer(json_int_t value, struct sbx_buffer *out) {
         return sbx_buffer_append(out, digits + start, sizeof(digits) - start);
 }
 
-/* The fewest of 15 to 17 digits that read back as the same double, with a '.' whatever the locale, and a mark that it is
- * a real. jansson holds only finite reals. */
+/* The fewest of 15 to 17 digits that read back as the same double, with a '.' whatever the locale, and a mark that it
+ * is a real. jansson holds only finite reals. */
 static int encode_real(double value, struct sbx_buffer *out) {
         char digits[40];
         double again = 0;

@@ -78,8 +78,10 @@ static void write_stderr(int level, const char *message) {
         static const char program[] = "snipara-sandbox: ", separator[] = ": ", newline[] = "\n";
         const char *name = level > 0 && level < LEVEL_COUNT ? level_names[level] : "log";
         struct iovec parts[] = {
-                {(void *)program, sizeof(program) - 1}, {(void *)name, strlen(name)},
-                {(void *)separator, sizeof(separator) - 1}, {(void *)message, strlen(message)},
+                {(void *)program, sizeof(program) - 1},
+                {(void *)name, strlen(name)},
+                {(void *)separator, sizeof(separator) - 1},
+                {(void *)message, strlen(message)},
                 {(void *)newline, 1},
         };
 

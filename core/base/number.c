@@ -131,10 +131,21 @@ static int parse_scaled(const char *text, const struct unit *units, int64_t *ret
 
 int sbx_number_size(const char *text, int64_t *ret_bytes) {
         static const struct unit units[] = {
-                {"", 1},           {"b", 1},           {"k", 1 << 10},           {"kb", 1 << 10},
-                {"kib", 1 << 10},  {"m", 1 << 20},     {"mb", 1 << 20},          {"mib", 1 << 20},
-                {"g", 1 << 30},    {"gb", 1 << 30},    {"gib", 1 << 30},         {"t", INT64_C(1) << 40},
-                {"tb", INT64_C(1) << 40},              {"tib", INT64_C(1) << 40}, {NULL, 0},
+                {"", 1},
+                {"b", 1},
+                {"k", 1 << 10},
+                {"kb", 1 << 10},
+                {"kib", 1 << 10},
+                {"m", 1 << 20},
+                {"mb", 1 << 20},
+                {"mib", 1 << 20},
+                {"g", 1 << 30},
+                {"gb", 1 << 30},
+                {"gib", 1 << 30},
+                {"t", INT64_C(1) << 40},
+                {"tb", INT64_C(1) << 40},
+                {"tib", INT64_C(1) << 40},
+                {NULL, 0},
         };
 
         return parse_scaled(text, units, ret_bytes);

@@ -84,8 +84,8 @@ static int report_misspelt(const struct sbx_variable *variable, const struct sbx
                         if (suggestion.best == NULL || suggestion.distance > 2)
                                 continue;
                         if (suggestion.distance > 0)
-                                sbx_log(logger, SBX_LOG_WARNING, "%s is not a setting; did you mean %s?", variable->origin,
-                                        names.names[i]);
+                                sbx_log(logger, SBX_LOG_WARNING, "%s is not a setting; did you mean %s?",
+                                        variable->origin, names.names[i]);
                         sbx_option_variables_free(&names);
                         return 0;
                 }
@@ -121,10 +121,12 @@ static int refuse_flag(const struct sbx_config *config, const char *name, struct
                 sbx_suggestion_offer(&suggestion, config->entries[i]->name);
         for (const struct sbx_option *option = sbx_core_options; !of_entry && option->name != NULL; option++)
                 sbx_suggestion_offer(&suggestion, option->name);
-        if (subject == NULL || (suggestion.best != NULL && sbx_text_format(&hint, "Did you mean `%s`?", suggestion.best) < 0))
+        if (subject == NULL ||
+            (suggestion.best != NULL && sbx_text_format(&hint, "Did you mean `%s`?", suggestion.best) < 0))
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
         return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
-                             hint != NULL ? hint : "`snipara-sandbox config show` lists all settings and plugin entries.",
+                             hint != NULL ? hint
+                                          : "`snipara-sandbox config show` lists all settings and plugin entries.",
                              of_entry ? "flag: no plugin entry is named `%s`" : "flag: unknown setting `%s`", subject);
 }
 
@@ -138,7 +140,8 @@ static int apply_flag(struct sbx_config *config, const char *flag, struct sbx_er
         int r;
 
         if (equals == NULL)
-                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "Write NAME=VALUE.", "flag: %.64s: has no value", flag);
+                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "Write NAME=VALUE.", "flag: %.64s: has no value",
+                                     flag);
         if (name == NULL)
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
         if (dot != NULL) {
@@ -230,7 +233,8 @@ int sbx_config_load_from(const char *system_directory, const struct sbx_runtime_
         int r;
 
         if (options != NULL && options->struct_size == 0)
-                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "Set .struct_size = sizeof(struct sbx_runtime_options).",
+                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
+                                     "Set .struct_size = sizeof(struct sbx_runtime_options).",
                                      "struct sbx_runtime_options has no size");
         if (options != NULL)
                 memcpy(&known, options, options->struct_size < sizeof(known) ? options->struct_size : sizeof(known));

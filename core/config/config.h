@@ -26,10 +26,10 @@ struct sbx_config;
 
 /* Where a value came from: "default", "/etc/...cfg:12", "environment SNIPARA_SANDBOX_MODEL", ".env:3 ...", "flag". */
 struct sbx_value {
-        uint32_t type;      /* enum sbx_option_type */
-        bool set;           /* false: no default and nowhere given */
+        uint32_t type; /* enum sbx_option_type */
+        bool set;      /* false: no default and nowhere given */
         bool boolean;
-        int64_t integer;    /* INT, SIZE, DURATION */
+        int64_t integer; /* INT, SIZE, DURATION */
         double real;
         const char *string; /* STRING, ENUM, PATH */
         char **strings;     /* STRINGS: NULL-terminated, never NULL */

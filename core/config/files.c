@@ -32,8 +32,8 @@ static int check_owner(int dir_fd, const char *name, const char *path, const str
                 return 0;
         return sbx_error_set(err, -EPERM, SBX_CONFIG_ORIGIN,
                              "Remove it, or name it with --config if it is meant to be used.",
-                             "%s belongs to user %lu, who is neither root, nor you, nor the owner of its directory", path,
-                             (unsigned long)file->st_uid);
+                             "%s belongs to user %lu, who is neither root, nor you, nor the owner of its directory",
+                             path, (unsigned long)file->st_uid);
 }
 
 int sbx_config_read_file(int dir_fd, const char *name, const char *path, enum sbx_trust trust, struct sbx_buffer *out,
@@ -51,7 +51,8 @@ int sbx_config_read_file(int dir_fd, const char *name, const char *path, enum sb
                                      "can't read %s: %s", path, SBX_ERRNO_TEXT(r));
         }
         if ((st.st_mode & S_IWOTH) != 0 && S_ISREG(st.st_mode))
-                return sbx_error_set(err, -EPERM, SBX_CONFIG_ORIGIN, "Type: chmod o-w FILE, after a look at what is in it.",
+                return sbx_error_set(err, -EPERM, SBX_CONFIG_ORIGIN,
+                                     "Type: chmod o-w FILE, after a look at what is in it.",
                                      "%s can be written by everybody, so it is not trusted", path);
         if (trust == SBX_TRUST_FOUND) {
                 r = check_owner(dir_fd, name, path, &st, err);
@@ -107,8 +108,9 @@ static int list_snippets(DIR *dir, const char *path, char ***ret_names, struct s
                 }
                 if (!is_snippet(entry->d_name))
                         continue;
-                r = ++count > SBX_CONFIG_SNIPPETS_MAX ? -E2BIG
-                                                      : sbx_strings_append(&names, entry->d_name, strlen(entry->d_name));
+                r = ++count > SBX_CONFIG_SNIPPETS_MAX
+                            ? -E2BIG
+                            : sbx_strings_append(&names, entry->d_name, strlen(entry->d_name));
                 if (r < 0)
                         break;
         }
@@ -161,7 +163,8 @@ static int merge_directory(struct sbx_config *config, const char *directory, boo
         if (fd < 0) {
                 /* Another user's home, after su or sudo: nothing in it was meant for this user. */
                 r = -errno;
-                sbx_log(logger, SBX_LOG_WARNING, "can't look for configuration in %s: %s", directory, SBX_ERRNO_TEXT(r));
+                sbx_log(logger, SBX_LOG_WARNING, "can't look for configuration in %s: %s", directory,
+                        SBX_ERRNO_TEXT(r));
                 return 0;
         }
         r = merge_file(config, fd, directory, FILE_NAME, SBX_TRUST_FOUND, err);

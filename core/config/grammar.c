@@ -38,7 +38,8 @@ static const char *step_value(struct syntax *syntax, const struct token *token) 
                 return NULL;
         }
         if (!is_mark(token, '{') && !is_mark(token, '[') && !is_mark(token, '('))
-                return token->kind == TOKEN_NAME ? "a value was expected; text stands in double quotes" : "a value was expected";
+                return token->kind == TOKEN_NAME ? "a value was expected; text stands in double quotes"
+                                                 : "a value was expected";
         if (innermost(syntax) == '[')
                 return "a [ ] list holds plain values alone; use ( )";
         if (syntax->depth == SBX_CONFIG_DEPTH_MAX)
@@ -132,8 +133,8 @@ static int check_text(const char *path, struct sbx_bytes text, struct sbx_error 
                         break;
                 start = i + 1;
         }
-        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "Save the file as UTF-8.", "%s:%u: is not UTF-8 text", path,
-                             line_of(text, start));
+        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "Save the file as UTF-8.", "%s:%u: is not UTF-8 text",
+                             path, line_of(text, start));
 }
 
 /* A token's kind in words. Not its text: an API key that lacks its quotes is a token too. */
@@ -159,14 +160,15 @@ static const char *describe(const struct token *token, char mark[4]) {
 
 static int refuse(const char *path, struct sbx_bytes text, const struct token *token, const char *problem,
                   struct sbx_error *err) {
-        static const char hint[] = "Settings look like  name = value;  text stands in double quotes. docs/configuration.md has "
-                                   "examples.";
+        static const char hint[] =
+                "Settings look like  name = value;  text stands in double quotes. docs/configuration.md has "
+                "examples.";
         unsigned line = line_of(text, (size_t)(token->text - (const char *)text.data));
         char mark[4];
 
         if (token->kind == TOKEN_BAD)
-                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, token->hint != NULL ? token->hint : hint, "%s:%u: %s", path,
-                                     line, problem);
+                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, token->hint != NULL ? token->hint : hint,
+                                     "%s:%u: %s", path, line, problem);
         return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, hint, "%s:%u: %s, not %s", path, line, problem,
                              describe(token, mark));
 }

@@ -59,14 +59,15 @@ struct sbx_suggestion {
         const char *wanted, *best;
         unsigned distance;
 };
-#define SBX_SUGGESTION(name) {(name), NULL, 0}
+#define SBX_SUGGESTION(name)                                                                                           \
+        { (name), NULL, 0 }
 void sbx_suggestion_offer(struct sbx_suggestion *suggestion, const char *candidate);
 
 /* ---- grammar.c ------------------------------------------------------------------------------------------- */
 
-/* Prepares the text of a file for libconfig. Refuses bad syntax (-EINVAL), @include, NUL and invalid UTF-8, deep nesting,
- * and integers that do not fit 64 bits; marks those beyond 32 bits with "L", which libconfig 1.5 would cut without a
- * word. */
+/* Prepares the text of a file for libconfig. Refuses bad syntax (-EINVAL), @include, NUL and invalid UTF-8, deep
+ * nesting, and integers that do not fit 64 bits; marks those beyond 32 bits with "L", which libconfig 1.5 would cut
+ * without a word. */
 int sbx_grammar_prepare(const char *path, struct sbx_bytes text, struct sbx_buffer *out, struct sbx_error *err);
 
 /* ---- variables: dotenv.c, environment.c -------------------------------------------------------------------- */
@@ -114,7 +115,7 @@ int sbx_config_read_file(int dir_fd, const char *name, const char *path, enum sb
                          struct sbx_error *err);
 /* Where to look; a NULL is passed over. */
 struct sbx_config_places {
-        const char *file;                   /* instead of all the rest */
+        const char *file;                    /* instead of all the rest */
         const char *system, *user, *project; /* directories */
 };
 int sbx_config_read_layers(struct sbx_config *config, const struct sbx_config_places *places,
@@ -182,7 +183,7 @@ struct sbx_config {
         struct sbx_entry **entries; /* each allocated: pointers to `shown` stay good */
         size_t entry_count, entry_capacity;
         struct sbx_settings settings;
-        char **files; /* NULL-terminated */
+        char **files;            /* NULL-terminated */
         char *project, *working; /* absolute directories */
 };
 /* Like sbx_config_load, with another place for the system's configuration. */

@@ -102,8 +102,9 @@ static int refuse_unknown(const struct file *file, const config_setting_t *setti
                 snprintf(hint, sizeof(hint), "Did you mean `%s`? `snipara-sandbox config show` lists all settings.",
                          suggestion.best);
         else
-                snprintf(hint, sizeof(hint), "`snipara-sandbox config show` lists all settings; options of a plugin belong "
-                                             "into its entry of `plugins`.");
+                snprintf(hint, sizeof(hint),
+                         "`snipara-sandbox config show` lists all settings; options of a plugin belong "
+                         "into its entry of `plugins`.");
         return sbx_error_set(file->err, -EINVAL, SBX_CONFIG_ORIGIN, hint, "%s:%u: unknown setting `%s`", file->path,
                              (unsigned)config_setting_source_line(setting), name);
 }
@@ -152,7 +153,8 @@ static int merge_members(const struct file *file, const config_setting_t *group,
 
                 if (prefix == NULL && (strcmp(name, "name") == 0 || strcmp(name, "plugin") == 0))
                         continue; /* merge_entry has them */
-                if (sbx_text_format(&dotted, "%s%s%s", prefix != NULL ? prefix : "", prefix != NULL ? "." : "", name) < 0)
+                if (sbx_text_format(&dotted, "%s%s%s", prefix != NULL ? prefix : "", prefix != NULL ? "." : "", name) <
+                    0)
                         return no_memory(file);
                 if (config_setting_type(member) == CONFIG_TYPE_GROUP)
                         r = merge_members(file, member, dotted, entry);
@@ -172,8 +174,10 @@ static int merge_entry(const struct file *file, const config_setting_t *group) {
         int r;
 
         if (config_setting_type(group) != CONFIG_TYPE_GROUP)
-                return sbx_error_set(file->err, -EINVAL, SBX_CONFIG_ORIGIN, "Write { name = \"local\"; plugin = "
-                                     "\"backend-local\"; }", "%s:%u: an entry of `plugins` must be a group", file->path, line);
+                return sbx_error_set(file->err, -EINVAL, SBX_CONFIG_ORIGIN,
+                                     "Write { name = \"local\"; plugin = "
+                                     "\"backend-local\"; }",
+                                     "%s:%u: an entry of `plugins` must be a group", file->path, line);
         if (!config_setting_lookup_string(group, "name", &name))
                 return sbx_error_set(file->err, -EINVAL, SBX_CONFIG_ORIGIN, "Add name = \"NAME\";",
                                      "%s:%u: an entry of `plugins` needs a `name`, in quotes", file->path, line);
@@ -234,8 +238,8 @@ int sbx_config_merge(struct sbx_config *config, const char *path, const char *di
         if (config_read_string(&parsed, prepared.data) == CONFIG_TRUE)
                 r = merge_root(&file, &parsed);
         else
-                r = sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "docs/configuration.md has examples.", "%s:%d: %s", path,
-                                  config_error_line(&parsed), config_error_text(&parsed));
+                r = sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "docs/configuration.md has examples.", "%s:%d: %s",
+                                  path, config_error_line(&parsed), config_error_text(&parsed));
         config_destroy(&parsed);
         return r;
 }

@@ -2,36 +2,44 @@
 /* The core's own settings. Names, defaults and meanings as in snipara-sandbox 2.2.7 where it had them. */
 #include "config/internal.h"
 
-#define COMMON(option_type, option_name, option_default, option_unit, option_help)                            \
-        .struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##option_type, .name = (option_name),   \
+#define COMMON(option_type, option_name, option_default, option_unit, option_help)                                     \
+        .struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##option_type, .name = (option_name),             \
         .default_value = (option_default), .unit = (option_unit), .help = (option_help)
-#define SETTING(type, name, value, help) {COMMON(type, name, value, NULL, help)}
-#define SECRET(name, help) {COMMON(STRING, name, NULL, NULL, help), .flags = SBX_OPTION_SECRET}
-#define CHOICE(name, value, words, help) {COMMON(ENUM, name, value, NULL, help), .choices = (words)}
-#define RANGE(type, name, value, unit, low, high, help) \
-        {COMMON(type, name, value, unit, help), .minimum = (low), .maximum = (high)}
+#define SETTING(type, name, value, help)                                                                               \
+        { COMMON(type, name, value, NULL, help) }
+#define SECRET(name, help)                                                                                             \
+        { COMMON(STRING, name, NULL, NULL, help), .flags = SBX_OPTION_SECRET }
+#define CHOICE(name, value, words, help)                                                                               \
+        { COMMON(ENUM, name, value, NULL, help), .choices = (words) }
+#define RANGE(type, name, value, unit, low, high, help)                                                                \
+        { COMMON(type, name, value, unit, help), .minimum = (low), .maximum = (high) }
 
 #define SECOND INT64_C(1000)
 #define HOUR (3600 * SECOND)
+#define HARD_TIMEOUT_MS (SBX_HARD_TIMEOUT_MAX_S * SECOND)
 #define KIB INT64_C(1024)
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
 const struct sbx_option sbx_core_options[] = {
         /* where code runs */
-        SETTING(STRING, "environment", "local", "Plugin entry (a backend) that runs code unless a caller names another."),
+        SETTING(STRING, "environment", "local",
+                "Plugin entry (a backend) that runs code unless a caller names another."),
         CHOICE("trust_level", "sandboxed", "sandboxed|docker|local",
-               "How far code is trusted: sandboxed is any jail, docker demands a container; local (no jail) is refused."),
-        RANGE(DURATION, "exec_timeout", NULL, NULL, 1, SBX_HARD_TIMEOUT_MAX_S * SECOND,
+               "How far code is trusted: sandboxed is any jail, docker demands a container; local (no jail) is "
+               "refused."),
+        RANGE(DURATION, "exec_timeout", NULL, NULL, 1, HARD_TIMEOUT_MS,
               "Wall-clock limit of an execution that states none; unset: what its profile says."),
         RANGE(DURATION, "interrupt_grace", "2s", NULL, 0, 60 * SECOND,
               "How long interrupted code may take to come back before its guest is killed."),
-        RANGE(DURATION, "cpu_time_limit", "0", NULL, 0, HOUR, "CPU time of one execution, over all its threads; 0: no limit."),
+        RANGE(DURATION, "cpu_time_limit", "0", NULL, 0, HOUR,
+              "CPU time of one execution, over all its threads; 0: no limit."),
         RANGE(SIZE, "max_output_bytes", "1m", "bytes", KIB, 64 * MIB,
               "How much of each of stdout and stderr an execution's result keeps; the rest is counted and dropped."),
         RANGE(SIZE, "max_display_bytes", "16m", "bytes", 0, 256 * MIB,
               "How much rich output (figures, HTML) an execution's result keeps."),
-        SETTING(STRINGS, "allowed_paths", "", "Directories that file tools may use; empty: the project directory alone."),
+        SETTING(STRINGS, "allowed_paths", "",
+                "Directories that file tools may use; empty: the project directory alone."),
 
         /* sessions */
         RANGE(INT, "max_sessions", "64", "sessions", 1, 4096, "Sessions that may exist at one time."),
@@ -49,7 +57,8 @@ const struct sbx_option sbx_core_options[] = {
         RANGE(INT, "max_subcalls", "12", "calls", 0, 10000, "Model calls of one run, sub-calls included."),
         RANGE(INT, "token_budget", "8000", "tokens", 1, 100000000, "Tokens of one completion."),
         RANGE(INT, "tool_budget", "20", "calls", 0, 10000, "Tool calls of one completion."),
-        RANGE(INT, "timeout_seconds", "300", "seconds", 1, SBX_HARD_TIMEOUT_MAX_S, "Wall-clock limit of one completion."),
+        RANGE(INT, "timeout_seconds", "300", "seconds", 1, SBX_HARD_TIMEOUT_MAX_S,
+              "Wall-clock limit of one completion."),
         SETTING(BOOL, "parallel_tools", "false", "Run the tool calls of one model answer side by side."),
         RANGE(INT, "max_parallel", "5", "calls", 1, 64, "Tool calls that may run side by side."),
         SETTING(BOOL, "sub_calls_enabled", "true", "Let code in a session ask the model."),
@@ -75,7 +84,8 @@ const struct sbx_option sbx_core_options[] = {
         RANGE(FLOAT, "docker_cpus", "1.0", "CPUs", 0, 1024, "CPUs of a container."),
         RANGE(SIZE, "docker_memory", "512m", "bytes", 6 * MIB, 1024 * GIB, "Memory of a container."),
         SETTING(BOOL, "docker_network_disabled", "true", "Give containers no network."),
-        RANGE(INT, "docker_timeout", "30", "seconds", 1, SBX_HARD_TIMEOUT_MAX_S, "Wall-clock limit of code in a container."),
+        RANGE(INT, "docker_timeout", "30", "seconds", 1, SBX_HARD_TIMEOUT_MAX_S,
+              "Wall-clock limit of code in a container."),
         {.name = NULL},
 };
 
@@ -106,13 +116,14 @@ int sbx_core_check(const struct sbx_settings *core, struct sbx_error *err) {
         const struct sbx_value *environment = sbx_settings_get(core, "environment");
 
         if (strcmp(trust->string, "local") == 0)
-                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
-                                     "Remove the setting. To run code without a jail by choice, set isolation = \"none\" in "
-                                     "the backend's plugin entry; every result will say so.",
-                                     "%s: `trust_level` is \"local\", which would run code without a sandbox",
-                                     trust->origin);
+                return sbx_error_set(
+                        err, -EINVAL, SBX_CONFIG_ORIGIN,
+                        "Remove the setting. To run code without a jail by choice, set isolation = \"none\" in "
+                        "the backend's plugin entry; every result will say so.",
+                        "%s: `trust_level` is \"local\", which would run code without a sandbox", trust->origin);
         if (environment->string[0] == '\0')
-                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, "Name a backend's entry of `plugins`, such as \"local\".",
+                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
+                                     "Name a backend's entry of `plugins`, such as \"local\".",
                                      "%s: `environment` must not be empty", environment->origin);
         return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of `plugins`: merged by name, with the keys that are the core's own; their options against a plugin's table. */
+/* Entries of `plugins`: merged by name, with the keys that are the core's own; their options against a plugin's table.
+ */
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -96,9 +97,10 @@ int sbx_entry_need(struct sbx_config *config, const char *name, const char *orig
         struct sbx_entry *entry = sbx_entry_find(config, name);
 
         if (!name_valid(name))
-                return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
-                                     "Names begin with a letter or digit and hold letters, digits, - and _; at most 63.",
-                                     "%s: \"%.64s\" can't be the name of a plugin entry", origin, name);
+                return sbx_error_set(
+                        err, -EINVAL, SBX_CONFIG_ORIGIN,
+                        "Names begin with a letter or digit and hold letters, digits, - and _; at most 63.",
+                        "%s: \"%.64s\" can't be the name of a plugin entry", origin, name);
         if (entry == NULL) {
                 int r = add_entry(config, name, &entry, err);
 
@@ -115,8 +117,8 @@ int sbx_entry_need(struct sbx_config *config, const char *name, const char *orig
 
 static int wrong_key(const struct sbx_entry *entry, const struct sbx_raw *raw, const char *wanted, const char *hint,
                      struct sbx_error *err) {
-        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, hint, "%s: plugin entry `%s`: `%s` must be %s", raw->origin,
-                             entry->name, raw->name, wanted);
+        return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, hint, "%s: plugin entry `%s`: `%s` must be %s",
+                             raw->origin, entry->name, raw->name, wanted);
 }
 
 static int set_switch(const struct sbx_entry *entry, const struct sbx_raw *raw, bool *place, struct sbx_error *err) {
@@ -131,8 +133,10 @@ static int set_plugin(struct sbx_entry *entry, const struct sbx_raw *raw, struct
         bool is_path = strcmp(raw->name, "path") == 0;
         const char *text = raw->text != NULL ? raw->text : "";
 
-        if ((raw->type != SBX_RAW_STRING && raw->type != SBX_RAW_TEXT) || text[0] == '\0' || (is_path && text[0] != '/'))
-                return wrong_key(entry, raw, is_path ? "the absolute path of a .so file, in quotes" : "a plugin's name, in quotes",
+        if ((raw->type != SBX_RAW_STRING && raw->type != SBX_RAW_TEXT) || text[0] == '\0' ||
+            (is_path && text[0] != '/'))
+                return wrong_key(entry, raw,
+                                 is_path ? "the absolute path of a .so file, in quotes" : "a plugin's name, in quotes",
                                  "`snipara-sandbox plugins list` shows what is installed.", err);
         if (text[0] != '/' && strchr(text, '/') != NULL)
                 return wrong_key(entry, raw, "a plugin's name or an absolute path",

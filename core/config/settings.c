@@ -215,8 +215,8 @@ static int parse_path(const struct sbx_raw *raw, struct sbx_value *value) {
                         path++;
         if (strcmp(path, ".") == 0)
                 path = "";
-        r = sbx_text_format(&absolute, "%s%s%s", directory,
-                            path[0] == '\0' || strcmp(directory, "/") == 0 ? "" : "/", path);
+        r = sbx_text_format(&absolute, "%s%s%s", directory, path[0] == '\0' || strcmp(directory, "/") == 0 ? "" : "/",
+                            path);
         if (r == 0)
                 value->string = absolute;
         return r;

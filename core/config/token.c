@@ -46,8 +46,9 @@ static size_t number_extent(const char *text, const char *end) {
 static bool parse_magnitude(const char *digits, size_t size, bool hex, uint64_t *ret) {
         *ret = 0;
         for (size_t i = 0; i < size; i++) {
-                unsigned digit = isdigit((unsigned char)digits[i]) ? (unsigned)(digits[i] - '0')
-                                                                   : (unsigned)(tolower((unsigned char)digits[i]) - 'a') + 10;
+                unsigned digit = isdigit((unsigned char)digits[i])
+                                         ? (unsigned)(digits[i] - '0')
+                                         : (unsigned)(tolower((unsigned char)digits[i]) - 'a') + 10;
 
                 if (__builtin_mul_overflow(*ret, hex ? 16 : 10, ret) || __builtin_add_overflow(*ret, digit, ret))
                         return false;
@@ -181,8 +182,10 @@ struct token sbx_token_read(const char *text, const char *end) {
                 return (struct token){
                         .kind = TOKEN_BAD,
                         .text = text,
-                        .problem = "@include is not supported: a file that was checked must not pull in one that was not",
-                        .hint = "Put the other file, as NAME.cfg, into the directory conf.d beside snipara-sandbox.cfg.",
+                        .problem =
+                                "@include is not supported: a file that was checked must not pull in one that was not",
+                        .hint = "Put the other file, as NAME.cfg, into the directory conf.d beside "
+                                "snipara-sandbox.cfg.",
                 };
         return bad_token(text, "a character stands here that has no meaning");
 }

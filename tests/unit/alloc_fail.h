@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocation-failure sweeps: runs a test body with the first, the second, the third ... allocation failing, until it gets
- * through without meeting a failure. Include once in a test program that is linked with alloc_fail_link_args. */
+/* Allocation-failure sweeps: runs a test body with the first, the second, the third ... allocation failing, until it
+ * gets through without meeting a failure. Include once in a test program that is linked with alloc_fail_link_args. */
 #pragma once
 
 #include <errno.h>
@@ -71,9 +71,9 @@ char *__wrap_realpath(const char *path, char *resolved) {
         return alloc_fail_now() ? NULL : __real_realpath(path, resolved);
 }
 
-/* Calls `body(data)` round after round; the last one meets no failure. `body` answers -ENOMEM when it gave up, 0 when it
- * got through, and frees all that it got either way (the leak sanitizer checks). Returns the number of rounds; 0 when
- * one of them ended with another answer. */
+/* Calls `body(data)` round after round; the last one meets no failure. `body` answers -ENOMEM when it gave up, 0 when
+ * it got through, and frees all that it got either way (the leak sanitizer checks). Returns the number of rounds; 0
+ * when one of them ended with another answer. */
 static inline unsigned alloc_fail_sweep(int (*body)(void *data), void *data) {
         for (unsigned round = 0; round < 100000; round++) {
                 int r;

@@ -14,8 +14,8 @@
 #define BYTES(literal) ((struct sbx_bytes){(literal), sizeof(literal) - 1})
 
 /* `part` occurs in `text`; shows both when it does not. */
-#define assert_contains(text, part)                                                               \
-        do {                                                                                      \
-                if (strstr((text), (part)) == NULL)                                               \
-                        fail_msg("\"%s\" was expected in \"%s\"", (part), (text));                \
+#define assert_contains(text, part)                                                                                    \
+        do {                                                                                                           \
+                if (strstr((text), (part)) == NULL)                                                                    \
+                        fail_msg("\"%s\" was expected in \"%s\"", (part), (text));                                     \
         } while (0)

@@ -47,7 +47,8 @@ static void does_not_overflow(void **state) {
 }
 
 static void prints_across_its_capacity(void **state) {
-        /* 62, 63 and 64 characters lie around the first capacity: one that fits, one that just fits, one that does not. */
+        /* 62, 63 and 64 characters lie around the first capacity: one that fits, one that just fits, one that does not.
+         */
         for (int length = 1; length < 200; length++) {
                 struct sbx_buffer buffer = SBX_BUFFER(300);
 

@@ -17,7 +17,8 @@
 #define BIG (3u << 20) /* more than any pipe or socket holds */
 
 static struct sbx_call call_for_ms(uint64_t ms, int cancel_fd) {
-        return (struct sbx_call){.struct_size = sizeof(struct sbx_call), .cancel_fd = cancel_fd,
+        return (struct sbx_call){.struct_size = sizeof(struct sbx_call),
+                                 .cancel_fd = cancel_fd,
                                  .deadline_ns = ms > 0 ? sbx_clock_deadline_ms(ms) : 0};
 }
 

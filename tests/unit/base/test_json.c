@@ -41,11 +41,44 @@ static void repeat(struct sbx_buffer *out, const char *text, size_t times) {
 
 static void refuses_what_is_not_json(void **state) {
         static const char *const cases[] = {
-                "{", "[1,]", "{\"a\":1,}", "{a:1}", "'x'", "nul", "01", "1 2", "[1}", "{\"a\"}", "\"\t\"", "\"open",
-                "\"\\x41\"", "\"\\ud800\"", "\"\\udc00\\ud800\"", "\"\\ud83d x\"", "\xEF\xBB\xBF{}", "{}}", "]", "}{",
-                "[1]]", "99999999999999999999999", "1e999", "NaN", "Infinity", "-", "+1", ".5", "// c\n1", "\"\\",
-                "\"\\\"", "{\"a\":1,\"a\":2}", "{\"a\":1,\"\\u0061\":2}", "{\"\\u0000\":1}", "\"\xFF\"", "\"\xED\xA0\x80\"",
-                "\"\xC0\x80\"", "\x80",
+                "{",
+                "[1,]",
+                "{\"a\":1,}",
+                "{a:1}",
+                "'x'",
+                "nul",
+                "01",
+                "1 2",
+                "[1}",
+                "{\"a\"}",
+                "\"\t\"",
+                "\"open",
+                "\"\\x41\"",
+                "\"\\ud800\"",
+                "\"\\udc00\\ud800\"",
+                "\"\\ud83d x\"",
+                "\xEF\xBB\xBF{}",
+                "{}}",
+                "]",
+                "}{",
+                "[1]]",
+                "99999999999999999999999",
+                "1e999",
+                "NaN",
+                "Infinity",
+                "-",
+                "+1",
+                ".5",
+                "// c\n1",
+                "\"\\",
+                "\"\\\"",
+                "{\"a\":1,\"a\":2}",
+                "{\"a\":1,\"\\u0061\":2}",
+                "{\"\\u0000\":1}",
+                "\"\xFF\"",
+                "\"\xED\xA0\x80\"",
+                "\"\xC0\x80\"",
+                "\x80",
         };
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -95,7 +128,8 @@ static void is_not_fooled_about_depth(void **state) {
         struct sbx_buffer text = SBX_BUFFER(LIMIT);
 
         /* Brackets in strings do not count ... */
-        json_decref(parse_or_fail("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[\"]"));
+        json_decref(
+                parse_or_fail("[\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[[\"]"));
         /* ... and a string that seems to end does not hide them. */
         repeat(&text, "[\"\\\\\",", 65);
         refuses(sbx_buffer_bytes(&text), -EINVAL, "deeper than 64 levels");
@@ -136,8 +170,9 @@ static void looks_at_long_strings_quickly(void **state) {
 }
 
 static void decodes_members(void **state) {
-        json_t *object = parse_or_fail("{\"s\":\"x\",\"nul\":\"a\\u0000b\",\"n\":7,\"real\":30.0,\"half\":0.5,\"t\":true,"
-                                       "\"none\":null,\"big\":1e300,\"min\":-9223372036854775808}");
+        json_t *object =
+                parse_or_fail("{\"s\":\"x\",\"nul\":\"a\\u0000b\",\"n\":7,\"real\":30.0,\"half\":0.5,\"t\":true,"
+                              "\"none\":null,\"big\":1e300,\"min\":-9223372036854775808}");
         struct sbx_error err = {0};
         struct sbx_bytes text = {NULL, 0};
         const char *string = "before";
@@ -165,7 +200,8 @@ static void decodes_members(void **state) {
 }
 
 static void says_where_a_member_is_wrong(void **state) {
-        json_t *object = parse_or_fail("{\"s\":\"x\",\"nul\":\"a\\u0000b\",\"n\":7,\"half\":0.5,\"none\":null,\"big\":1e300}");
+        json_t *object =
+                parse_or_fail("{\"s\":\"x\",\"nul\":\"a\\u0000b\",\"n\":7,\"half\":0.5,\"none\":null,\"big\":1e300}");
         json_t *array = json_array();
         struct sbx_error err = {0};
         struct sbx_bytes text = {NULL, 0};
@@ -173,15 +209,16 @@ static void says_where_a_member_is_wrong(void **state) {
         int64_t number = -1;
         bool flag = false;
 
-#define WRONG(call, expected)                             \
-        do {                                              \
-                err.code = 0;                             \
-                assert_int_equal((call), -EINVAL);        \
-                assert_string_equal(err.message, expected); \
+#define WRONG(call, expected)                                                                                          \
+        do {                                                                                                           \
+                err.code = 0;                                                                                          \
+                assert_int_equal((call), -EINVAL);                                                                     \
+                assert_string_equal(err.message, expected);                                                            \
         } while (0)
         WRONG(sbx_json_get_string(object, "params.arguments", "code", SBX_JSON_REQUIRED, &string, &err),
               "params.arguments.code: missing, must be a string");
-        WRONG(sbx_json_get_string(object, "p", "none", SBX_JSON_REQUIRED, &string, &err), "p.none: missing, must be a string");
+        WRONG(sbx_json_get_string(object, "p", "none", SBX_JSON_REQUIRED, &string, &err),
+              "p.none: missing, must be a string");
         WRONG(sbx_json_get_string(object, "", "n", 0, &string, &err), "n: must be a string, not a number");
         WRONG(sbx_json_get_string(object, NULL, "nul", 0, &string, &err), "nul: must not have a NUL character in it");
         WRONG(sbx_json_get_text(object, "p", "n", 0, &text, &err), "p.n: must be a string, not a number");
@@ -201,8 +238,23 @@ static void says_where_a_member_is_wrong(void **state) {
 
 static void encodes_what_it_parsed(void **state) {
         static const char *const cases[] = {
-                "null", "true", "false", "0", "-1", "9223372036854775807", "-9223372036854775808", "0.1", "1.0", "-0.0",
-                "1e+300", "1.7976931348623157e+308", "-1e-05", "0.30000000000000004", "[]", "{}", "\"\"",
+                "null",
+                "true",
+                "false",
+                "0",
+                "-1",
+                "9223372036854775807",
+                "-9223372036854775808",
+                "0.1",
+                "1.0",
+                "-0.0",
+                "1e+300",
+                "1.7976931348623157e+308",
+                "-1e-05",
+                "0.30000000000000004",
+                "[]",
+                "{}",
+                "\"\"",
                 "\"\\\"\\\\\\n\\t\\r\\u0000\\u0001\\u001f\x7F\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80/\"",
                 "{\"b\":[1,{\"c\":null},\"d\"],\"a\":{}}",
         };
@@ -251,8 +303,9 @@ static void makes_strings_of_any_bytes(void **state) {
 
 /* Documents with bytes changed, dropped and doubled: refused or taken, and what was taken comes back the same. */
 static void stands_broken_documents(void **state) {
-        static const char seed_text[] = "{\"id\":1,\"params\":{\"name\":\"x\\u00e9\\n\",\"arguments\":{\"code\":\"print(\\\"1\\\")\","
-                                        "\"n\":[1,-2.5e3,true,false,null,[[]],{}]}}}";
+        static const char seed_text[] =
+                "{\"id\":1,\"params\":{\"name\":\"x\\u00e9\\n\",\"arguments\":{\"code\":\"print(\\\"1\\\")\","
+                "\"n\":[1,-2.5e3,true,false,null,[[]],{}]}}}";
         uint32_t random = 12345;
 
         for (unsigned round = 0; round < 60000; round++) {

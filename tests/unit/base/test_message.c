@@ -83,9 +83,12 @@ static void logs_one_safe_line(void **state) {
         sbx_log(&logger, SBX_LOG_INFO, "%s", "a\nb\tc\r\x1B[31m\x7F");
         assert_string_equal(captured.text, "a\\nb\\tc\\x0d\\x1b[31m\\x7f");
         assert_int_equal(captured.level, SBX_LOG_INFO);
-        sbx_log(&logger, SBX_LOG_ERROR, "%s", "\xFF\xC3 \xC2\x9B" "31m \xE2\x80\xAE \xE2\x81\xA6 \xE2\x80\xA8 caf\xC3\xA9 \xF0\x9F\x98\x80");
-        assert_string_equal(captured.text, "\\xff\\xc3 \\xc2\\x9b31m \\xe2\\x80\\xae \\xe2\\x81\\xa6 \\xe2\\x80\\xa8 caf\xC3\xA9 "
-                                           "\xF0\x9F\x98\x80");
+        sbx_log(&logger, SBX_LOG_ERROR, "%s",
+                "\xFF\xC3 \xC2\x9B"
+                "31m \xE2\x80\xAE \xE2\x81\xA6 \xE2\x80\xA8 caf\xC3\xA9 \xF0\x9F\x98\x80");
+        assert_string_equal(captured.text,
+                            "\\xff\\xc3 \\xc2\\x9b31m \\xe2\\x80\\xae \\xe2\\x81\\xa6 \\xe2\\x80\\xa8 caf\xC3\xA9 "
+                            "\xF0\x9F\x98\x80");
         assert_int_equal(captured.count, 2);
 }
 
@@ -135,9 +138,9 @@ static void tells_the_time(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(wraps_errors),       cmocka_unit_test(cuts_long_errors_at_a_character),
-                cmocka_unit_test(names_errno),        cmocka_unit_test(logs_one_safe_line),
-                cmocka_unit_test(cuts_long_lines),    cmocka_unit_test(knows_levels),
+                cmocka_unit_test(wraps_errors),    cmocka_unit_test(cuts_long_errors_at_a_character),
+                cmocka_unit_test(names_errno),     cmocka_unit_test(logs_one_safe_line),
+                cmocka_unit_test(cuts_long_lines), cmocka_unit_test(knows_levels),
                 cmocka_unit_test(tells_the_time),
         };
 

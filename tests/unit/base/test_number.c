@@ -25,13 +25,27 @@ static void check(int (*parse)(const char *, int64_t *), const struct integer_ca
 
 static void integers(void **state) {
         static const struct integer_case cases[] = {
-                {"0", 0, 0}, {"-0", 0, 0}, {"+7", 0, 7}, {"007", 0, 7}, {"-12", 0, -12},
-                {"9223372036854775807", 0, INT64_MAX}, {"-9223372036854775808", 0, INT64_MIN},
-                {"9223372036854775808", -ERANGE, 0}, {"-9223372036854775809", -ERANGE, 0},
+                {"0", 0, 0},
+                {"-0", 0, 0},
+                {"+7", 0, 7},
+                {"007", 0, 7},
+                {"-12", 0, -12},
+                {"9223372036854775807", 0, INT64_MAX},
+                {"-9223372036854775808", 0, INT64_MIN},
+                {"9223372036854775808", -ERANGE, 0},
+                {"-9223372036854775809", -ERANGE, 0},
                 {"99999999999999999999999999", -ERANGE, 0},
-                {"", -EINVAL, 0}, {"-", -EINVAL, 0}, {"+-1", -EINVAL, 0}, {" 1", -EINVAL, 0}, {"1 ", -EINVAL, 0},
-                {"0x10", -EINVAL, 0}, {"1.0", -EINVAL, 0}, {"1e3", -EINVAL, 0}, {"ten", -EINVAL, 0},
-                {"99999999999999999999999999x", -EINVAL, 0}, {"1\n", -EINVAL, 0},
+                {"", -EINVAL, 0},
+                {"-", -EINVAL, 0},
+                {"+-1", -EINVAL, 0},
+                {" 1", -EINVAL, 0},
+                {"1 ", -EINVAL, 0},
+                {"0x10", -EINVAL, 0},
+                {"1.0", -EINVAL, 0},
+                {"1e3", -EINVAL, 0},
+                {"ten", -EINVAL, 0},
+                {"99999999999999999999999999x", -EINVAL, 0},
+                {"1\n", -EINVAL, 0},
         };
 
         CHECK(sbx_number_int, cases);
@@ -39,13 +53,32 @@ static void integers(void **state) {
 
 static void sizes(void **state) {
         static const struct integer_case cases[] = {
-                {"100", 0, 100}, {"64k", 0, 65536}, {"64K", 0, 65536}, {"512m", 0, INT64_C(536870912)},
-                {"512MB", 0, INT64_C(536870912)}, {"2g", 0, INT64_C(2147483648)}, {"1.5g", 0, INT64_C(1610612736)},
-                {"1t", 0, INT64_C(1099511627776)}, {"2GiB", 0, INT64_C(2147483648)}, {"0.5k", 0, 512}, {"0", 0, 0},
-                {"10b", 0, 10}, {"0.33333333333333333333k", 0, 341}, {"8388607t", 0, INT64_C(9223370937343148032)},
-                {"8388608t", -ERANGE, 0}, {"99999999999999999999", -ERANGE, 0},
-                {"", -EINVAL, 0}, {"k", -EINVAL, 0}, {"-1k", -EINVAL, 0}, {"1.5", -EINVAL, 0}, {"1.k", -EINVAL, 0},
-                {".5k", -EINVAL, 0}, {"5 k", -EINVAL, 0}, {"5kk", -EINVAL, 0}, {"5x", -EINVAL, 0}, {"1,5g", -EINVAL, 0},
+                {"100", 0, 100},
+                {"64k", 0, 65536},
+                {"64K", 0, 65536},
+                {"512m", 0, INT64_C(536870912)},
+                {"512MB", 0, INT64_C(536870912)},
+                {"2g", 0, INT64_C(2147483648)},
+                {"1.5g", 0, INT64_C(1610612736)},
+                {"1t", 0, INT64_C(1099511627776)},
+                {"2GiB", 0, INT64_C(2147483648)},
+                {"0.5k", 0, 512},
+                {"0", 0, 0},
+                {"10b", 0, 10},
+                {"0.33333333333333333333k", 0, 341},
+                {"8388607t", 0, INT64_C(9223370937343148032)},
+                {"8388608t", -ERANGE, 0},
+                {"99999999999999999999", -ERANGE, 0},
+                {"", -EINVAL, 0},
+                {"k", -EINVAL, 0},
+                {"-1k", -EINVAL, 0},
+                {"1.5", -EINVAL, 0},
+                {"1.k", -EINVAL, 0},
+                {".5k", -EINVAL, 0},
+                {"5 k", -EINVAL, 0},
+                {"5kk", -EINVAL, 0},
+                {"5x", -EINVAL, 0},
+                {"1,5g", -EINVAL, 0},
         };
 
         CHECK(sbx_number_size, cases);
@@ -53,18 +86,35 @@ static void sizes(void **state) {
 
 static void durations(void **state) {
         static const struct integer_case cases[] = {
-                {"250ms", 0, 250}, {"30s", 0, 30000}, {"5m", 0, 300000}, {"1h", 0, 3600000}, {"30", 0, 30000},
-                {"1d", 0, 86400000}, {"0.5", 0, 500}, {"1.25s", 0, 1250}, {"0", 0, 0}, {"0.0001s", 0, 0}, {"5S", 0, 5000},
-                {"9223372036854775s", 0, INT64_C(9223372036854775000)}, {"9223372036854776s", -ERANGE, 0},
-                {"", -EINVAL, 0}, {"s", -EINVAL, 0}, {"-5s", -EINVAL, 0}, {"1.5ms", -EINVAL, 0}, {"5 s", -EINVAL, 0},
-                {"1h30m", -EINVAL, 0}, {"5min", -EINVAL, 0}, {"inf", -EINVAL, 0},
+                {"250ms", 0, 250},
+                {"30s", 0, 30000},
+                {"5m", 0, 300000},
+                {"1h", 0, 3600000},
+                {"30", 0, 30000},
+                {"1d", 0, 86400000},
+                {"0.5", 0, 500},
+                {"1.25s", 0, 1250},
+                {"0", 0, 0},
+                {"0.0001s", 0, 0},
+                {"5S", 0, 5000},
+                {"9223372036854775s", 0, INT64_C(9223372036854775000)},
+                {"9223372036854776s", -ERANGE, 0},
+                {"", -EINVAL, 0},
+                {"s", -EINVAL, 0},
+                {"-5s", -EINVAL, 0},
+                {"1.5ms", -EINVAL, 0},
+                {"5 s", -EINVAL, 0},
+                {"1h30m", -EINVAL, 0},
+                {"5min", -EINVAL, 0},
+                {"inf", -EINVAL, 0},
         };
 
         CHECK(sbx_number_duration, cases);
 }
 
 static void floats(void **state) {
-        static const char *const refused[] = {"", ".", "1.", ".5", "inf", "nan", "0x1p3", " 1", "1 ", "1e", "1e+", "1,5", "--1"};
+        static const char *const refused[] = {"",   ".",  "1.", ".5",  "inf", "nan", "0x1p3",
+                                              " 1", "1 ", "1e", "1e+", "1,5", "--1"};
         double value = 0;
 
         for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)

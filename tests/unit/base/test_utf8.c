@@ -14,21 +14,23 @@ struct repair_case {
 
 static const struct repair_case broken[] = {
         {BYTES("\x80"), R},
-        {BYTES("a\xFF" "b"), "a" R "b"},
-        {BYTES("\xC0\x80"), R R},                 /* overlong NUL */
-        {BYTES("\xC1\xBF"), R R},                 /* overlong */
-        {BYTES("\xE0\x80\x80"), R R R},           /* overlong */
-        {BYTES("\xE0\x9F\xBF"), R R R},           /* overlong */
-        {BYTES("\xF0\x80\x80\x80"), R R R R},     /* overlong */
-        {BYTES("\xF0\x8F\xBF\xBF"), R R R R},     /* overlong */
-        {BYTES("\xED\xA0\x80"), R R R},           /* U+D800 */
-        {BYTES("\xED\xBF\xBF"), R R R},           /* U+DFFF */
+        {BYTES("a\xFF"
+               "b"),
+         "a" R "b"},
+        {BYTES("\xC0\x80"), R R},                         /* overlong NUL */
+        {BYTES("\xC1\xBF"), R R},                         /* overlong */
+        {BYTES("\xE0\x80\x80"), R R R},                   /* overlong */
+        {BYTES("\xE0\x9F\xBF"), R R R},                   /* overlong */
+        {BYTES("\xF0\x80\x80\x80"), R R R R},             /* overlong */
+        {BYTES("\xF0\x8F\xBF\xBF"), R R R R},             /* overlong */
+        {BYTES("\xED\xA0\x80"), R R R},                   /* U+D800 */
+        {BYTES("\xED\xBF\xBF"), R R R},                   /* U+DFFF */
         {BYTES("\xED\xA0\xBD\xED\xB8\x80"), R R R R R R}, /* a pair of surrogates */
-        {BYTES("\xF4\x90\x80\x80"), R R R R},     /* U+110000 */
+        {BYTES("\xF4\x90\x80\x80"), R R R R},             /* U+110000 */
         {BYTES("\xF5\x80\x80\x80"), R R R R},
         {BYTES("\xF8\x88\x80\x80\x80"), R R R R R},
-        {BYTES("\xE2\x82"), R},                   /* cut */
-        {BYTES("\xF0\x9F\x98"), R},               /* cut: one maximal part */
+        {BYTES("\xE2\x82"), R},     /* cut */
+        {BYTES("\xF0\x9F\x98"), R}, /* cut: one maximal part */
         {BYTES("\xF0\x9F\x98x"), R "x"},
         {BYTES("\xE2\x82\xE2\x82\xAC"), R "\xE2\x82\xAC"},
         {BYTES("\xC3"), R},
@@ -36,9 +38,19 @@ static const struct repair_case broken[] = {
 };
 
 static const struct sbx_bytes sound[] = {
-        BYTES(""), BYTES("plain"), BYTES("\0nul\0"), BYTES("\x7F"), BYTES("\xC2\x80"), BYTES("\xDF\xBF"),
-        BYTES("\xE0\xA0\x80"), BYTES("\xED\x9F\xBF"), BYTES("\xEE\x80\x80"), BYTES("\xEF\xBF\xBF"),
-        BYTES("\xF0\x90\x80\x80"), BYTES("\xF4\x8F\xBF\xBF"), BYTES("0123456789abcdef\xE2\x82\xAC 0123456789"),
+        BYTES(""),
+        BYTES("plain"),
+        BYTES("\0nul\0"),
+        BYTES("\x7F"),
+        BYTES("\xC2\x80"),
+        BYTES("\xDF\xBF"),
+        BYTES("\xE0\xA0\x80"),
+        BYTES("\xED\x9F\xBF"),
+        BYTES("\xEE\x80\x80"),
+        BYTES("\xEF\xBF\xBF"),
+        BYTES("\xF0\x90\x80\x80"),
+        BYTES("\xF4\x8F\xBF\xBF"),
+        BYTES("0123456789abcdef\xE2\x82\xAC 0123456789"),
 };
 
 static void knows_what_is_valid(void **state) {
@@ -74,7 +86,8 @@ static void shows_nul(void **state) {
         struct sbx_buffer out = SBX_BUFFER(1000);
 
         assert_int_equal(sbx_utf8_repair(BYTES("\0a\0\0\xFF\0"), true, &out), 0);
-        assert_string_equal(out.data, "\xE2\x90\x80" "a\xE2\x90\x80\xE2\x90\x80" R "\xE2\x90\x80");
+        assert_string_equal(out.data, "\xE2\x90\x80"
+                                      "a\xE2\x90\x80\xE2\x90\x80" R "\xE2\x90\x80");
         sbx_buffer_free(&out);
 }
 
@@ -100,7 +113,8 @@ static void cuts_between_characters(void **state) {
         assert_int_equal(sbx_utf8_cut(BYTES("\x80\x80"), 1), 1);
 }
 
-/* All sequences of up to three bytes out of the interesting ones: a repair is always valid, and changes what was not. */
+/* All sequences of up to three bytes out of the interesting ones: a repair is always valid, and changes what was not.
+ */
 static void repairs_every_mixture(void **state) {
         static const unsigned char bytes[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2,
                                               0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF4, 0xF5, 0xFF};

@@ -135,7 +135,7 @@ static inline void fixture_refuses(struct fixture *f, const struct load *load, i
         assert_null(config);
 }
 #define REFUSES(f, message, hint) fixture_refuses(f, &(struct load){0}, -EINVAL, message, hint)
-#define REFUSES_FLAG(f, flag, message, hint) \
+#define REFUSES_FLAG(f, flag, message, hint)                                                                           \
         fixture_refuses(f, &(struct load){.settings = (const char *const[]){flag, NULL}}, -EINVAL, message, hint)
 
 static inline const char *origin_of(const struct sbx_config *config, const char *name) {

@@ -10,26 +10,35 @@ static const char *value_of(const struct sbx_variables *variables, const char *n
 }
 
 static void reads_what_people_write(void **state) {
-        static const char text[] =
-                "\xEF\xBB\xBF# comment\n"
-                "A=1\n"
-                "  export B = two words  # comment\r\n"
-                "C='single $HOME # \\n'\n"
-                "D=\"double \\\"q\\\" \\\\ \\n \\$x \\q # not\" # comment\n"
-                "E=\n"
-                "F=a#b\n"
-                "G= # nothing\n"
-                "H=\"two\nlines\"\n"
-                "export\tI=tab\n"
-                "exporter=yes\n"
-                "_x1=under\n"
-                "A=again\n"
-                "URL=https://x/?a=b&c=d#frag\n"
-                "LAST=end";
+        static const char text[] = "\xEF\xBB\xBF# comment\n"
+                                   "A=1\n"
+                                   "  export B = two words  # comment\r\n"
+                                   "C='single $HOME # \\n'\n"
+                                   "D=\"double \\\"q\\\" \\\\ \\n \\$x \\q # not\" # comment\n"
+                                   "E=\n"
+                                   "F=a#b\n"
+                                   "G= # nothing\n"
+                                   "H=\"two\nlines\"\n"
+                                   "export\tI=tab\n"
+                                   "exporter=yes\n"
+                                   "_x1=under\n"
+                                   "A=again\n"
+                                   "URL=https://x/?a=b&c=d#frag\n"
+                                   "LAST=end";
         static const char *const expected[][2] = {
-                {"A", "again"}, {"B", "two words"}, {"C", "single $HOME # \\n"}, {"D", "double \"q\" \\ \n $x \\q # not"},
-                {"E", ""}, {"F", "a#b"}, {"G", ""}, {"H", "two\nlines"}, {"I", "tab"}, {"exporter", "yes"}, {"_x1", "under"},
-                {"URL", "https://x/?a=b&c=d#frag"}, {"LAST", "end"},
+                {"A", "again"},
+                {"B", "two words"},
+                {"C", "single $HOME # \\n"},
+                {"D", "double \"q\" \\ \n $x \\q # not"},
+                {"E", ""},
+                {"F", "a#b"},
+                {"G", ""},
+                {"H", "two\nlines"},
+                {"I", "tab"},
+                {"exporter", "yes"},
+                {"_x1", "under"},
+                {"URL", "https://x/?a=b&c=d#frag"},
+                {"LAST", "end"},
         };
         struct fixture *f = *state;
         struct sbx_variables variables = {0};
@@ -50,8 +59,10 @@ static void passes_over_what_it_does_not_know(void **state) {
         struct fixture *f = *state;
         struct sbx_variables variables = {0};
 
-        assert_int_equal(sbx_dotenv_parse(".env", "just words hunter2\n=x\n1A=x\nA-B=x\nOK=1\nB=\"x\" y\nC='open\nD=2\n",
-                                          &f->logger, &variables), 0);
+        assert_int_equal(sbx_dotenv_parse(".env",
+                                          "just words hunter2\n=x\n1A=x\nA-B=x\nOK=1\nB=\"x\" y\nC='open\nD=2\n",
+                                          &f->logger, &variables),
+                         0);
         assert_string_equal(value_of(&variables, "OK"), "1");
         assert_string_equal(value_of(&variables, "D"), "2");
         assert_int_equal(variables.count, 2);

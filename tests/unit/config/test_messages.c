@@ -87,8 +87,10 @@ static void takes_values_at_their_limits(void **state) {
         struct fixture *f = *state;
         struct sbx_config *config;
 
-        WRITE(f, PROJECT, "max_depth = 5; max_output_bytes = \"64m\"; timeout_seconds = 600; exec_timeout = 600.0;"
-                          "temperature = 2; session_ttl = \"30d\"; docker_memory = 4294967296; sub_calls_max_cost_per_session = 10;");
+        WRITE(f, PROJECT,
+              "max_depth = 5; max_output_bytes = \"64m\"; timeout_seconds = 600; exec_timeout = 600.0;"
+              "temperature = 2; session_ttl = \"30d\"; docker_memory = 4294967296; sub_calls_max_cost_per_session = "
+              "10;");
         config = LOAD(f, NULL);
         assert_int_equal(sbx_config_int(config, "max_depth"), 5);
         assert_int_equal(sbx_config_int(config, "exec_timeout"), 600000);
@@ -107,8 +109,12 @@ static void refuses_to_run_without_a_jail(void **state) {
 }
 
 static void never_shows_a_secret(void **state) {
-        static const struct sbx_option secret = {.struct_size = sizeof(secret), .type = SBX_OPTION_ENUM, .name = "key",
-                                                 .flags = SBX_OPTION_SECRET, .choices = "a|b", .help = "A key."};
+        static const struct sbx_option secret = {.struct_size = sizeof(secret),
+                                                 .type = SBX_OPTION_ENUM,
+                                                 .name = "key",
+                                                 .flags = SBX_OPTION_SECRET,
+                                                 .choices = "a|b",
+                                                 .help = "A key."};
         struct sbx_raw raw = {.type = SBX_RAW_TEXT, .text = (char *)"hunter2", .origin = (char *)"flag"};
         struct fixture *f = *state;
         struct sbx_buffer out = SBX_BUFFER(100);
@@ -124,7 +130,8 @@ static void never_shows_a_secret(void **state) {
         config = LOAD(f, NULL);
         assert_string_equal(sbx_config_string(config, "api_key"), "hunter2");
         assert_int_equal(sbx_value_show(sbx_option_find(sbx_core_options, "api_key"),
-                                        sbx_settings_get(sbx_config_core(config), "api_key"), &out), 0);
+                                        sbx_settings_get(sbx_config_core(config), "api_key"), &out),
+                         0);
         assert_string_equal(out.data, "\"********\"");
         sbx_buffer_free(&out);
         sbx_config_free(config);
@@ -168,10 +175,12 @@ static void refuses_broken_syntax(void **state) {
 }
 
 static void takes_all_of_the_syntax(void **state) {
-        static const char text[] = "\xEF\xBB\xBF# comment\r\nmodel : \"a\" /* and */ \"b\"\n\t\"c\" // joined\nverbose = TRUE, max_depth = 2\n"
-                                   "temperature = .5 token_budget = 0xFfL; max_sessions = +7; max_parallel = 8LL;\n"
-                                   "sub_calls_budget_inheritance = 1e-1; allowed_paths = [ \"x\" \"y\", \"[,]\\\"\", ];\n"
-                                   "plugins = ( { name = \"m\"; plugin = \"p\"; g = { }; e = (); f = [ ]; }, );";
+        static const char text[] =
+                "\xEF\xBB\xBF# comment\r\nmodel : \"a\" /* and */ \"b\"\n\t\"c\" // joined\nverbose = TRUE, max_depth "
+                "= 2\n"
+                "temperature = .5 token_budget = 0xFfL; max_sessions = +7; max_parallel = 8LL;\n"
+                "sub_calls_budget_inheritance = 1e-1; allowed_paths = [ \"x\" \"y\", \"[,]\\\"\", ];\n"
+                "plugins = ( { name = \"m\"; plugin = \"p\"; g = { }; e = (); f = [ ]; }, );";
         struct fixture *f = *state;
         struct sbx_config *config;
 
@@ -206,10 +215,12 @@ static void refuses_broken_files(void **state) {
 }
 
 static void does_not_include_other_files(void **state) {
-        static const char *const refused[] = {"@include \"other.cfg\"\n", "  \t@include \"/etc/passwd\"\n",
-                                              "model = \"x\";\n@include\"x\"", "verbose = true; @include \"x\"", "# c\n@include \"x\"", "/* c\n*/\n@include \"x\""};
-        static const char *const taken[] = {"# @include \"other.cfg\"\n", "// @include \"x\"\n", "/*\n@include \"x\"\n*/",
-                                            "model = \"\n@include \\\"x\\\"\n\";", "model = \"\\\\\"; # \"\n"};
+        static const char *const refused[] = {"@include \"other.cfg\"\n",      "  \t@include \"/etc/passwd\"\n",
+                                              "model = \"x\";\n@include\"x\"", "verbose = true; @include \"x\"",
+                                              "# c\n@include \"x\"",           "/* c\n*/\n@include \"x\""};
+        static const char *const taken[] = {"# @include \"other.cfg\"\n", "// @include \"x\"\n",
+                                            "/*\n@include \"x\"\n*/", "model = \"\n@include \\\"x\\\"\n\";",
+                                            "model = \"\\\\\"; # \"\n"};
         struct fixture *f = *state;
 
         WRITE(f, "project/other.cfg", "max_depth = 1;");
@@ -254,10 +265,11 @@ static void refuses_files_that_others_wrote(void **state) {
 
 /* Files with bytes changed, dropped and doubled are taken or refused, and nothing worse. */
 static void stands_broken_text(void **state) {
-        static const char seed_text[] = "# c\nmodel = \"x\\\"y\"; max_depth = 3; temperature = 0.5; /* c */ verbose = true;\n"
-                                        "allowed_paths = [ \"/a\", \"/b\" ]; max_sessions = 0x10; token_budget = 3000000000;\n"
-                                        "plugins = ( { name = \"local\"; pool = 4L; http = { a = \"b\"; }; }, { name = \"m\"; "
-                                        "plugin = \"transport-m\"; } );\n";
+        static const char seed_text[] =
+                "# c\nmodel = \"x\\\"y\"; max_depth = 3; temperature = 0.5; /* c */ verbose = true;\n"
+                "allowed_paths = [ \"/a\", \"/b\" ]; max_sessions = 0x10; token_budget = 3000000000;\n"
+                "plugins = ( { name = \"local\"; pool = 4L; http = { a = \"b\"; }; }, { name = \"m\"; "
+                "plugin = \"transport-m\"; } );\n";
         struct fixture *f = *state;
         uint32_t random = 4711;
         unsigned taken = 0;

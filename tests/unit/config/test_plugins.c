@@ -3,8 +3,9 @@
 #include "fixture.h"
 
 #define PROJECT "project/snipara-sandbox.cfg"
-#define OPTION(option_type, option_name, value) \
-        .struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##option_type, .name = (option_name), .default_value = (value)
+#define OPTION(option_type, option_name, value)                                                                        \
+        .struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##option_type, .name = (option_name),             \
+        .default_value = (value)
 
 static const struct sbx_option table[] = {
         {OPTION(INT, "pool", "2"), .minimum = 0, .maximum = 64, .help = "Ready guests."},
@@ -63,10 +64,14 @@ static void merges_entries_by_name(void **state) {
         char path[256];
 
         WRITE(f, "system/snipara-sandbox.cfg",
-              "plugins = (\n { name = \"docker\"; plugin = \"backend-docker\"; pool = 1; memory = \"1g\"; critical = true; },\n"
-              " { name = \"local\"; pool = 5; preload = [ ]; python = \"bin/python\"; http = { listen = \"a\"; cors = true; }; }\n);");
+              "plugins = (\n { name = \"docker\"; plugin = \"backend-docker\"; pool = 1; memory = \"1g\"; critical = "
+              "true; },\n"
+              " { name = \"local\"; pool = 5; preload = [ ]; python = \"bin/python\"; http = { listen = \"a\"; cors = "
+              "true; }; }\n);");
         WRITE(f, "system/conf.d/x.cfg", "plugins = ( { name = \"docker\"; enabled = false; pool = 9; } );");
-        WRITE(f, PROJECT, "plugins = (\n\n { name = \"local\"; http = { listen = \"b\"; }; wait = 3; share = 1; isolation = \"None\"; } );");
+        WRITE(f, PROJECT,
+              "plugins = (\n\n { name = \"local\"; http = { listen = \"b\"; }; wait = 3; share = 1; isolation = "
+              "\"None\"; } );");
         setenv("SNIPARA_SANDBOX_LOCAL_HTTP_CORS", "off", 1);
         setenv("RLM_LOCAL_PRELOAD", "math", 1);
         config = LOAD(f, "local.memory=2g");
@@ -145,10 +150,13 @@ static void refuses_bad_entries(void **state) {
                 {"plugins = ( { name = 7; } );", ":1: an entry of `plugins` needs a `name`", "name ="},
                 {"plugins = ( { name = \"a.b\"; } );", "\"a.b\" can't be the name of a plugin entry", "letters"},
                 {"plugins = ( { name = \"\"; } );", "\"\" can't be the name of a plugin entry", "letters"},
-                {"plugins = (\n\n{ name = \"a\"; } );", ":3: plugin entry `a` does not say which plugin it is", "plugin ="},
+                {"plugins = (\n\n{ name = \"a\"; } );", ":3: plugin entry `a` does not say which plugin it is",
+                 "plugin ="},
                 {"plugins = ( { name = \"a\"; plugin = 3; } );", "`plugin` must be a plugin's name", "plugins list"},
-                {"plugins = ( { name = \"a\"; plugin = \"../x.so\"; } );", "`plugin` must be a plugin's name or an absolute path", ""},
-                {"plugins = ( { name = \"a\"; path = \"x.so\"; } );", "`path` must be the absolute path of a .so file", ""},
+                {"plugins = ( { name = \"a\"; plugin = \"../x.so\"; } );",
+                 "`plugin` must be a plugin's name or an absolute path", ""},
+                {"plugins = ( { name = \"a\"; path = \"x.so\"; } );", "`path` must be the absolute path of a .so file",
+                 ""},
                 {"plugins = ( { name = \"local\"; enabled = \"yes\"; } );", "`enabled` must be true or false", ""},
                 {"plugins = ( { name = \"local\"; critical = { a = 1; }; } );", "", ""},
         };
@@ -167,13 +175,15 @@ static void refuses_bad_entries(void **state) {
 
 static void refuses_bad_options(void **state) {
         static const char *const cases[][3] = {
-                {"\n pol = 3;", ":2: unknown option `pol` of plugin entry `local`", "Did you mean `pool`? `snipara-sandbox plugins info backend-local`"},
+                {"\n pol = 3;", ":2: unknown option `pol` of plugin entry `local`",
+                 "Did you mean `pool`? `snipara-sandbox plugins info backend-local`"},
                 {"http = { lissten = \"x\"; };", "unknown option `http.lissten`", "Did you mean `http.listen`?"},
                 {"critical = { a = 1; };", "unknown option `critical.a`", "plugins info"},
                 {"pool = 65;", "`local.pool` must be from 0 to 64, not 65", "Ready guests."},
                 {"pool = \"many\";", "`local.pool` must be a whole number, not \"many\"", "Ready guests."},
                 {"memory = 1;", "`local.memory` must be from \"1m\" to ", ""},
-                {"isolation = \"strct\";", "`local.isolation` must be one of strict, landlock, none, not \"strct\"", ""},
+                {"isolation = \"strct\";", "`local.isolation` must be one of strict, landlock, none, not \"strct\"",
+                 ""},
                 {"http = ( { listen = \"x\"; } );", "unknown option `http`", ""},
         };
         struct fixture *f = *state;
@@ -218,22 +228,28 @@ static void wants_what_is_required(void **state) {
 
 static void shows_values_as_they_are_written(void **state) {
         static const char *const expected[][2] = {
-                {"pool", "2"}, {"preload", "[ \"a\", \"b\\\"c\" ]"}, {"memory", "\"1536m\""}, {"wait", "\"90s\""},
-                {"python", "(unset)"}, {"isolation", "\"strict\""}, {"http.cors", "true"}, {"token", "\"********\""},
+                {"pool", "2"},           {"preload", "[ \"a\", \"b\\\"c\" ]"},
+                {"memory", "\"1536m\""}, {"wait", "\"90s\""},
+                {"python", "(unset)"},   {"isolation", "\"strict\""},
+                {"http.cors", "true"},   {"token", "\"********\""},
                 {"share", "0.25"},
         };
         struct fixture *f = *state;
         struct sbx_settings settings = {0};
         struct sbx_config *config;
 
-        WRITE(f, PROJECT, "plugins = ( { name = \"local\"; preload = ( \"a\", \"b\\\"c\" ); memory = \"1.5g\"; wait = 90; token = \"t\";"
-                          "share = 0.25; http = { cors = true; }; } );");
+        WRITE(f, PROJECT,
+              "plugins = ( { name = \"local\"; preload = ( \"a\", \"b\\\"c\" ); memory = \"1.5g\"; wait = 90; token = "
+              "\"t\";"
+              "share = 0.25; http = { cors = true; }; } );");
         config = LOAD(f, NULL);
         settings_or_fail(config, "local", &settings);
         for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
                 struct sbx_buffer out = SBX_BUFFER(1000);
 
-                assert_int_equal(sbx_value_show(sbx_option_find(table, expected[i][0]), get(&settings, expected[i][0]), &out), 0);
+                assert_int_equal(
+                        sbx_value_show(sbx_option_find(table, expected[i][0]), get(&settings, expected[i][0]), &out),
+                        0);
                 assert_string_equal(out.data, expected[i][1]);
                 sbx_buffer_free(&out);
         }
@@ -244,14 +260,10 @@ static void shows_values_as_they_are_written(void **state) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, fixture_setup, fixture_teardown)
         const struct CMUnitTest tests[] = {
-                TEST(has_the_defaults_of_the_table),
-                TEST(merges_entries_by_name),
-                TEST(another_plugin_starts_anew),
-                TEST(own_keys_come_from_every_layer),
-                TEST(refuses_bad_entries),
-                TEST(refuses_bad_options),
-                TEST(wants_what_is_required),
-                TEST(shows_values_as_they_are_written),
+                TEST(has_the_defaults_of_the_table), TEST(merges_entries_by_name),
+                TEST(another_plugin_starts_anew),    TEST(own_keys_come_from_every_layer),
+                TEST(refuses_bad_entries),           TEST(refuses_bad_options),
+                TEST(wants_what_is_required),        TEST(shows_values_as_they_are_written),
         };
 
         return cmocka_run_group_tests_name("plugins", tests, NULL, NULL);
