@@ -37,6 +37,8 @@ static bool ancestors_trusted(const char *real_path) {
         char path[PATH_MAX];
         struct stat st;
 
+        if (strlen(real_path) >= sizeof(path))
+                return false;
         for (const char *slash = real_path; slash != NULL; slash = strchr(slash + 1, '/')) {
                 size_t length = slash == real_path ? 1 : (size_t)(slash - real_path);
 
