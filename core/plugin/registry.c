@@ -291,8 +291,8 @@ int sbx_registry_start_required(struct sbx_registry *registry, const struct sbx_
                         return copy_error(&problem, err);
                 if (r < 0)
                         sbx_log(registry->services.logger, SBX_LOG_WARNING,
-                                "plugin entry \"%s\" is disabled, and everything else goes on: %s%s%s", entry->name,
-                                problem.message, problem.hint[0] != '\0' ? ". " : "", problem.hint);
+                                "going on without an entry that could not be started: %s%s%s", problem.message,
+                                problem.hint[0] != '\0' ? ". " : "", problem.hint);
         }
         return 0;
 }

@@ -29,7 +29,6 @@ static const struct sbx_option options[] = {
                 .type = SBX_OPTION_SIZE,
                 .name = "max_size",
                 .default_value = "64m",
-                .unit = "bytes",
                 .help = "Events that would make the file larger than this are refused.",
                 .minimum = 1024,
                 .maximum = INT64_C(1) << 40,

@@ -148,33 +148,34 @@ class Template(unittest.TestCase):
         self.installed()
         events = self.scratch / "events.jsonl"
         config = self.configure('file = "%s";' % events, "critical = true;")
-        done = self.program("--config", config, "exec", "-c", "print(6 * 7)", ok=False)
+        done = self.program("exec", "--config", config, "-c", "print(6 * 7)", ok=False)
         if done.returncode == 3:
             skip("no jail can be set up here")
         self.assertEqual(done.returncode, 0)
         self.assertIn("42", done.stdout)
-        self.assertTrue(events.is_file(), "start() makes the file")
-        for line in events.read_text(encoding="utf-8").splitlines():
+        lines = events.read_text(encoding="utf-8").splitlines()
+        self.assertNotEqual(lines, [], "an execution is an event")
+        for line in lines:
             self.assertLessEqual({"trajectory_id", "event", "timestamp"}, set(json.loads(line)))
 
     def test_a_wrong_option_is_refused_with_file_and_line(self):
         self.installed()
         config = self.configure('file = "x.jsonl"; max_sise = "1m";', "critical = true;")
-        done = self.program("--config", config, "exec", "-c", "1", ok=False)
+        done = self.program("exec", "--config", config, "-c", "1", ok=False)
         self.assertEqual(done.returncode, 2)
         for word in ("max_sise", "max_size", "test.cfg:3"):
             self.assertIn(word, done.stdout)
 
     def test_a_sink_that_fails_does_not_fail_the_run_unless_critical(self):
         self.installed()
-        done = self.program("--config", self.configure('file = "/nonexistent/x.jsonl";'), "exec", "-c", "print(6 * 7)",
+        done = self.program("exec", "--config", self.configure('file = "/nonexistent/x.jsonl";'), "-c", "print(6 * 7)",
                             ok=False)
         if done.returncode == 3:
             skip("no jail can be set up here")
         self.assertEqual(done.returncode, 0)
         self.assertIn("42", done.stdout)
         self.assertIn("/nonexistent/x.jsonl", done.stdout)
-        done = self.program("--config", self.configure('file = "/nonexistent/x.jsonl";', "critical = true;"), "exec", "-c",
+        done = self.program("exec", "--config", self.configure('file = "/nonexistent/x.jsonl";', "critical = true;"), "-c",
                             "print(6 * 7)", ok=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertNotIn("42", done.stdout)
