@@ -11,6 +11,7 @@
 
 #define CACHE_MAX 32
 #define CACHE_TRIES 4 /* how many cached ones are looked at before a new one is made */
+#define REJECTIONS_MAX 16
 
 /* ---- trees ---------------------------------------------------------------------------------------------- */
 
@@ -303,8 +304,9 @@ static int set_limits(struct sbx_cgroup *c, const struct cgroup_limits *limits, 
         return 0;
 }
 
-/* A clean one from the cache; NULL when there is none. One that isn't clean yet goes to the end of the queue; one that
- * holds somebody's page cache, or can't be used, is thrown away. */
+/* A clean one from the cache; NULL when there is none. The kernel takes its time with the dead and with what they had
+ * mounted, so one that isn't clean yet goes to the end of the queue; one that stays so holds somebody's page cache, and
+ * is thrown away. */
 static struct sbx_cgroup *take_cached(struct sbx_cgroup_manager *m) {
         for (int i = 0; i < CACHE_TRIES; i++) {
                 struct sbx_cgroup *c;
@@ -318,13 +320,13 @@ static struct sbx_cgroup *take_cached(struct sbx_cgroup_manager *m) {
                 r = c->used ? m->ops->reset(c) : 0;
                 if (r == 0)
                         return c;
-                if (r == -EBUSY && !c->rejected) {
-                        c->rejected = true;
-                        m->ops->reclaim(c);
+                if (r == -EBUSY && ++c->rejections <= REJECTIONS_MAX) {
                         pthread_mutex_lock(&m->lock);
                         push_cached(m, c);
                         pthread_mutex_unlock(&m->lock);
                 } else {
+                        if (r == -EBUSY)
+                                m->ops->reclaim(c);
                         discard(c);
                 }
         }
@@ -392,7 +394,7 @@ int cgroup_create(struct sbx_cgroup_manager *m, const char *label, const struct 
                 return r;
         }
         c->used = true;
-        c->rejected = false;
+        c->rejections = 0;
         *ret = c;
         return 0;
 }

@@ -32,7 +32,7 @@ struct sbx_cgroup {
         struct cgroup_limits limits; /* what the control files hold now; 0: unlimited */
         uint64_t cpu_ns_before, oom_kills_before; /* the counters at cgroup_create: the kernel never resets them */
         bool used;     /* counters are not at zero */
-        bool rejected; /* was found unclean once */
+        unsigned rejections; /* how often it was found unclean */
         bool admitted; /* its cgroup.procs belongs to the manager's admitted_uid */
         int peak_fd; /* v2, Linux 6.12: memory.peak, whose reset holds for this descriptor alone; else -1 */
 };
