@@ -80,6 +80,15 @@ static void publish(struct sbx_session *session) {
         pthread_mutex_unlock(&session->owner->lock);
 }
 
+void sbx_session_bury(struct sbx_session *session) {
+        struct sbx_guest_process *guest = steal_pointer(session->guest);
+
+        /* First our reference to its names: jansson's counts want one thread at a time, and the reaper frees the rest. */
+        publish(session);
+        sbx_reaper_bury(session->owner, guest);
+        session->memory_peak_bytes = 0;
+}
+
 static void note_death(struct sbx_session *session, const char *reason) {
         _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(4096);
 
@@ -93,9 +102,7 @@ static void note_death(struct sbx_session *session, const char *reason) {
 void sbx_session_settle(struct sbx_session *session, const char *reason) {
         if (session->guest != NULL && !sbx_guest_alive(session->guest)) {
                 note_death(session, reason);
-                publish(session);
-                sbx_reaper_bury(session->owner, steal_pointer(session->guest));
-                session->memory_peak_bytes = 0;
+                sbx_session_bury(session);
         }
         publish(session);
 }

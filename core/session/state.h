@@ -130,6 +130,8 @@ int sbx_session_ready(struct sbx_session *session, uint64_t memory_bytes, const 
                       struct sbx_error *err);
 /* After the guest has run something: publishes what changed. When it died, `reason` goes into the next notice. */
 void sbx_session_settle(struct sbx_session *session, const char *reason);
+/* Gives the guest, if there is one, to the reaper. */
+void sbx_session_bury(struct sbx_session *session);
 
 /* ---- pools.c ---- */
 

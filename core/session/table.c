@@ -302,6 +302,6 @@ void sbx_session_release(struct sbx_session *session) {
         pthread_mutex_unlock(&sessions->lock);
         if (!unneeded)
                 return;
-        sbx_reaper_bury(sessions, steal_pointer(session->guest));
+        sbx_session_bury(session);
         sbx_session_free(session);
 }

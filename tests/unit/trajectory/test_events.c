@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trajectory events: order, sinks that fail or hang, a full queue, tool calls, and the digest. Run under TSan too. */
+#include "../test.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <snipara-sandbox/sink.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "tools/content.h"
+#include "trajectory/trajectory.h"
+
+/* ---- a sink ---- */
+
+struct memory_sink {
+        pthread_mutex_t lock;
+        json_t *events;
+        unsigned flushes;
+        int answer; /* of event() */
+        bool stuck; /* event() waits until it is not */
+        struct sbx_instance instance;
+};
+
+static int sink_event(void *instance, struct sbx_bytes json, struct sbx_error *err) {
+        struct memory_sink *sink = instance;
+        json_t *event = NULL;
+        int r;
+
+        while (__atomic_load_n(&sink->stuck, __ATOMIC_SEQ_CST))
+                usleep(1000);
+        pthread_mutex_lock(&sink->lock);
+        r = sink->answer;
+        if (r == 0 && sbx_json_parse(json, 4 << 20, "event", &event, err) == 0)
+                json_array_append_new(sink->events, event);
+        pthread_mutex_unlock(&sink->lock);
+        return r < 0 ? sbx_error_set(err, r, "sink", NULL, "the disk is full") : 0;
+}
+
+static int sink_flush(void *instance, struct sbx_error *err) {
+        struct memory_sink *sink = instance;
+
+        pthread_mutex_lock(&sink->lock);
+        sink->flushes++;
+        pthread_mutex_unlock(&sink->lock);
+        return 0;
+}
+
+static const struct sbx_sink_ops ops = {.struct_size = sizeof(ops), .event = sink_event, .flush = sink_flush};
+
+static void sink_open(struct memory_sink *sink) {
+        *sink = (struct memory_sink){.events = json_array()};
+        pthread_mutex_init(&sink->lock, NULL);
+        sink->instance = (struct sbx_instance){.name = "memory", .state = sink, .ops = &ops};
+}
+
+static void sink_answer(struct memory_sink *sink, int answer) {
+        pthread_mutex_lock(&sink->lock);
+        sink->answer = answer;
+        pthread_mutex_unlock(&sink->lock);
+}
+
+static size_t sink_count(struct memory_sink *sink) {
+        size_t count;
+
+        pthread_mutex_lock(&sink->lock);
+        count = json_array_size(sink->events);
+        pthread_mutex_unlock(&sink->lock);
+        return count;
+}
+
+struct log {
+        unsigned lines; /* written by the trajectory's thread, read when that has ended */
+        char last[512];
+};
+
+static void log_line(void *data, int level, const char *message) {
+        struct log *log = data;
+
+        log->lines++;
+        snprintf(log->last, sizeof(log->last), "%s", message);
+}
+
+static struct sbx_trajectory *trajectory_open(const struct sbx_logger *logger) {
+        struct sbx_trajectory *trajectory = NULL;
+        struct sbx_error err = {0};
+
+        assert_int_equal(sbx_trajectory_new(logger, &trajectory, &err), 0);
+        return trajectory;
+}
+
+static const struct sbx_logger quiet = {.level = SBX_LOG_ERROR};
+
+/* ---- tests ---- */
+
+static void test_without_a_sink(void **state) {
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+
+        assert_false(sbx_trajectory_active(trajectory));
+        assert_int_equal(sbx_trajectory_emit(trajectory, NULL, "x", json_object()), 0);
+        sbx_trajectory_free(trajectory);
+}
+
+static void test_events_arrive(void **state) {
+        struct memory_sink first, second;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+
+        sink_open(&first);
+        sink_open(&second);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &first.instance, &err), 0);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &second.instance, &err), 0);
+        for (unsigned i = 0; i < 3000; i++)
+                assert_int_equal(sbx_trajectory_emit(trajectory, i % 2 ? "run" : NULL, "step", json_pack("{s:i}", "i", (int)i)), 0);
+        sbx_trajectory_free(trajectory);
+        assert_int_equal(json_array_size(first.events), 3000);
+        assert_true(json_equal(first.events, second.events));
+        for (unsigned i = 0; i < 3000; i++) {
+                const json_t *event = json_array_get(first.events, i);
+
+                assert_int_equal(json_integer_value(json_object_get(event, "i")), i);
+                assert_int_equal(json_integer_value(json_object_get(event, "sequence")), i + 1);
+                assert_string_equal(json_string_value(json_object_get(event, "event")), "step");
+                assert_int_equal(json_string_length(json_object_get(event, "timestamp")), 24);
+                assert_int_equal(json_string_length(json_object_get(event, "trajectory_id")), i % 2 ? 3 : 32);
+        }
+        assert_true(first.flushes >= 1);
+        json_decref(first.events);
+        json_decref(second.events);
+}
+
+static void test_a_sink_that_fails(void **state) {
+        struct log log = {0};
+        struct sbx_logger logger = {.write = log_line, .data = &log, .level = SBX_LOG_WARNING};
+        struct memory_sink broken, good;
+        struct sbx_trajectory *trajectory = trajectory_open(&logger);
+        struct sbx_error err = {0};
+
+        sink_open(&broken);
+        sink_open(&good);
+        broken.answer = -ENOSPC;
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &broken.instance, &err), 0);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &good.instance, &err), 0);
+        for (unsigned i = 0; i < 100; i++)
+                assert_int_equal(sbx_trajectory_emit(trajectory, NULL, "step", json_object()), 0);
+        while (sink_count(&good) < 100)
+                usleep(1000);
+        sink_answer(&broken, 0);
+        assert_int_equal(sbx_trajectory_emit(trajectory, NULL, "step", json_object()), 0);
+        sbx_trajectory_free(trajectory);
+        assert_int_equal(json_array_size(good.events), 101);
+        assert_int_equal(json_array_size(broken.events), 1);
+        assert_int_equal(log.lines, 2); /* that it fails, and that it works again */
+        assert_contains(log.last, "100 events were lost");
+        json_decref(broken.events);
+        json_decref(good.events);
+}
+
+static void test_a_sink_that_hangs(void **state) {
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+        const json_t *last;
+        uint64_t begin;
+        unsigned kept = 0;
+
+        sink_open(&sink);
+        __atomic_store_n(&sink.stuck, true, __ATOMIC_SEQ_CST);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        begin = sbx_clock_ns();
+        for (unsigned i = 0; i < 2000; i++)
+                kept += sbx_trajectory_emit(trajectory, NULL, "step", json_object()) == 0;
+        assert_true(sbx_clock_ns() - begin < 3 * SBX_NS_PER_S); /* one wait, not one for each */
+        assert_in_range(kept, 1024, 1025);
+        __atomic_store_n(&sink.stuck, false, __ATOMIC_SEQ_CST);
+        sbx_trajectory_free(trajectory);
+        last = json_array_get(sink.events, json_array_size(sink.events) - 1);
+        if (json_array_size(sink.events) > kept) {
+                assert_string_equal(json_string_value(json_object_get(last, "event")), "events_dropped");
+                assert_int_equal(json_integer_value(json_object_get(last, "count")), 2000 - kept);
+        }
+        json_decref(sink.events);
+}
+
+static void test_an_event_too_large(void **state) {
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+        char *large = calloc(1, (2 << 20) + 1);
+
+        memset(large, 'x', 2 << 20);
+        sink_open(&sink);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        assert_int_equal(sbx_trajectory_emit(trajectory, NULL, "step", json_pack("{s:s}", "text", large)), 0);
+        sbx_trajectory_free(trajectory);
+        assert_int_equal(json_array_size(sink.events), 1);
+        assert_true(json_is_true(json_object_get(json_array_get(sink.events, 0), "too_large")));
+        assert_string_equal(json_string_value(json_object_get(json_array_get(sink.events, 0), "event")), "step");
+        json_decref(sink.events);
+        free(large);
+}
+
+static int answer(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result, struct sbx_error *err) {
+        *ret_result = sbx_content_text(false, "secret answer");
+        json_object_set_new(*ret_result, "_meta", json_pack("{s:{s:s, s:s}}", "snipara-sandbox/execution", "end", "ok", "state", "kept"));
+        return 0;
+}
+
+static void test_tool_calls(void **state) {
+        static const struct sbx_tool tool = {.name = "answer", .description = "d", .input_schema = "{\"type\":\"object\"}", .run = answer};
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_tools *tools = NULL;
+        struct sbx_tool_context context = {.principal = "alice"};
+        _cleanup_buffer_ struct sbx_buffer out = SBX_BUFFER(1 << 20);
+        struct sbx_error err = {0};
+        _cleanup_free_ char *text = NULL;
+        const json_t *event;
+
+        sink_open(&sink);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        assert_int_equal(sbx_tools_new(&quiet, &tools, &err), 0);
+        sbx_trajectory_watch_tools(trajectory, tools);
+        assert_int_equal(sbx_tools_add(tools, &tool, &err), 0);
+        assert_int_equal(sbx_tools_call(tools, "answer", BYTES("{\"password\": \"hunter2\", \"a\": 1, \"session_id\": \"s\"}"), &context,
+                                        &out, &err), 0);
+        sbx_tools_free(tools);
+        sbx_trajectory_free(trajectory);
+        assert_int_equal(json_array_size(sink.events), 1);
+        event = json_array_get(sink.events, 0);
+        assert_string_equal(json_string_value(json_object_get(event, "event")), "tool_call");
+        assert_string_equal(json_string_value(json_object_get(event, "tool")), "answer");
+        assert_string_equal(json_string_value(json_object_get(event, "principal")), "alice");
+        assert_string_equal(json_string_value(json_object_get(event, "session_id")), "s");
+        assert_string_equal(json_string_value(json_object_get(event, "end")), "ok");
+        /* printf '{"a":1,"password":"hunter2","session_id":"s"}' | sha256sum */
+        assert_int_equal(json_integer_value(json_object_get(event, "arguments_bytes")), 45);
+        assert_string_equal(json_string_value(json_object_get(event, "arguments_sha256")),
+                            "09b48491cb67d6c7b4603b13adebff2e96cb1075db38eff8bd0789ff1d80f11e");
+        text = json_dumps(event, 0);
+        assert_null(strstr(text, "hunter2"));
+        assert_null(strstr(text, "secret"));
+        json_decref(sink.events);
+}
+
+/* FIPS 180-4 examples, and lengths around the block size. */
+static void test_sha256(void **state) {
+        static const char block[] = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+        char text[SBX_SHA256_TEXT_SIZE], as[130];
+
+        memset(as, 'a', sizeof(as));
+        sbx_sha256_text((struct sbx_bytes){NULL, 0}, text);
+        assert_string_equal(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        sbx_sha256_text(BYTES("abc"), text);
+        assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        sbx_sha256_text((struct sbx_bytes){block, sizeof(block) - 1}, text);
+        assert_string_equal(text, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+        sbx_sha256_text((struct sbx_bytes){as, 55}, text);
+        assert_string_equal(text, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318");
+        sbx_sha256_text((struct sbx_bytes){as, 64}, text);
+        assert_string_equal(text, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+        sbx_sha256_text((struct sbx_bytes){as, 119}, text);
+        assert_string_equal(text, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb");
+        sbx_sha256_text((struct sbx_bytes){as, 130}, text);
+        assert_string_equal(text, "1e3c4f4750c8c29bbfa9ced317788176b156d342e57f7777f62fd7221a44312f");
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_without_a_sink),    cmocka_unit_test(test_events_arrive),
+                cmocka_unit_test(test_a_sink_that_fails), cmocka_unit_test(test_a_sink_that_hangs),
+                cmocka_unit_test(test_an_event_too_large), cmocka_unit_test(test_tool_calls),
+                cmocka_unit_test(test_sha256),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
