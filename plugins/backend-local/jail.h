@@ -78,15 +78,10 @@ void jail_report_send_failure(int fd, const struct sbx_error *err);
 
 /* ---- jail_guest.c: all of the above for a process that the zygote has just cloned */
 
-/* Inode numbers of the zygote's namespaces, to see that a guest's differ. */
-struct jail_namespaces {
-        uint64_t user, pid, mount, network, ipc, uts, cgroup;
-};
-int jail_namespaces_read(struct jail_namespaces *ret);
-
 struct jail_guest {
         const struct jail_config *config;
-        const struct jail_namespaces *zygote;
+        /* Namespaces that somebody else is in: the zygote, and (network, ipc, uts) the guest before this one. */
+        const struct jail_namespaces *others;
         uint64_t memory_bytes;
         uint32_t pids_max;
         const char *scratch; /* JAIL_LANDLOCK, JAIL_NONE: its directory */

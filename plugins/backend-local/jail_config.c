@@ -20,6 +20,10 @@ enum config_key {
 };
 
 static const size_t number_offsets[] = {
+        offsetof(struct jail_config, server.user), offsetof(struct jail_config, server.pid),
+        offsetof(struct jail_config, server.mount), offsetof(struct jail_config, server.network),
+        offsetof(struct jail_config, server.ipc),  offsetof(struct jail_config, server.uts),
+        offsetof(struct jail_config, server.cgroup),
         offsetof(struct jail_config, isolation),   offsetof(struct jail_config, drop),
         offsetof(struct jail_config, id),          offsetof(struct jail_config, gid),
         offsetof(struct jail_config, workspace),   offsetof(struct jail_config, tmp_bytes),
@@ -77,6 +81,23 @@ static void put(struct writer *writer, uint32_t key, const void *data, size_t si
         if (size > 0)
                 memcpy(larger + writer->size + sizeof(record), data, size);
         writer->size += total;
+}
+
+int jail_namespaces_read(struct jail_namespaces *ret) {
+        static const char *const paths[JAIL_NAMESPACE_COUNT] = {
+                "/proc/self/ns/user", "/proc/self/ns/pid", "/proc/self/ns/mnt",   "/proc/self/ns/net",
+                "/proc/self/ns/ipc",  "/proc/self/ns/uts", "/proc/self/ns/cgroup"};
+        uint64_t *const members[JAIL_NAMESPACE_COUNT] = {&ret->user, &ret->pid, &ret->mount, &ret->network,
+                                                         &ret->ipc,  &ret->uts, &ret->cgroup};
+
+        for (size_t i = 0; i < JAIL_NAMESPACE_COUNT; i++) {
+                struct stat st;
+
+                if (stat(paths[i], &st) < 0)
+                        return -errno;
+                *members[i] = st.st_ino;
+        }
+        return 0;
 }
 
 int jail_config_write(const struct jail_config *config, int *ret_fd) {

@@ -14,7 +14,14 @@ enum jail_workspace { JAIL_WORKSPACE_NONE = 0, JAIL_WORKSPACE_RO = 1, JAIL_WORKS
 /* Numbers. JAIL_INSIDE_ID is what a guest sees as its own uid and gid. */
 #define JAIL_INSIDE_ID 65534u
 
+/* Inode numbers of the namespaces that a process is in. */
+struct jail_namespaces {
+        uint64_t user, pid, mount, network, ipc, uts, cgroup;
+};
+#define JAIL_NAMESPACE_COUNT 7
+
 struct jail_config {
+        struct jail_namespaces server; /* the server's own, that no guest may be in */
         uint64_t isolation; /* enum jail_isolation */
         uint64_t drop;      /* 1: the server is root; everything below it runs as `id` instead */
         uint64_t id;        /* the server's own numbering: uid and gid of guests */
@@ -39,6 +46,8 @@ struct jail_config {
 
         void *storage; /* what the strings point into, when read back */
 };
+
+int jail_namespaces_read(struct jail_namespaces *ret);
 
 /* Writes it to a sealed memfd (O_CLOEXEC). */
 int jail_config_write(const struct jail_config *config, int *ret_fd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A guest locks itself down, layer after layer, then looks whether they hold, and says so. */
+#include <assert.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -16,35 +17,10 @@
 #include "jail.h"
 #include "util.h"
 
-struct namespace_name {
-        const char *path, *layer;
-        size_t offset;
+static const char *const namespace_layers[JAIL_NAMESPACE_COUNT] = {
+        "user namespace", "pid namespace", "mount namespace",  "network namespace",
+        "ipc namespace",  "uts namespace", "cgroup namespace",
 };
-static const struct namespace_name namespaces[] = {
-        {"/proc/self/ns/user", "user namespace", offsetof(struct jail_namespaces, user)},
-        {"/proc/self/ns/pid", "pid namespace", offsetof(struct jail_namespaces, pid)},
-        {"/proc/self/ns/mnt", "mount namespace", offsetof(struct jail_namespaces, mount)},
-        {"/proc/self/ns/net", "network namespace", offsetof(struct jail_namespaces, network)},
-        {"/proc/self/ns/ipc", "ipc namespace", offsetof(struct jail_namespaces, ipc)},
-        {"/proc/self/ns/uts", "uts namespace", offsetof(struct jail_namespaces, uts)},
-        {"/proc/self/ns/cgroup", "cgroup namespace", offsetof(struct jail_namespaces, cgroup)},
-};
-#define NAMESPACE_COUNT (sizeof(namespaces) / sizeof(namespaces[0]))
-
-static uint64_t *inode_of(struct jail_namespaces *of, size_t index) {
-        return (uint64_t *)((char *)of + namespaces[index].offset);
-}
-
-int jail_namespaces_read(struct jail_namespaces *ret) {
-        for (size_t i = 0; i < NAMESPACE_COUNT; i++) {
-                struct stat st;
-
-                if (stat(namespaces[i].path, &st) < 0)
-                        return -errno;
-                *inode_of(ret, i) = st.st_ino;
-        }
-        return 0;
-}
 
 static int broken(const char *layer, const char *why, struct sbx_error *err) {
         return sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, "run `snipara-sandbox doctor`, and report this",
@@ -52,15 +28,20 @@ static int broken(const char *layer, const char *why, struct sbx_error *err) {
 }
 
 static int check_namespaces(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
-        struct jail_namespaces mine, theirs = *guest->zygote;
-        int r = jail_namespaces_read(&mine);
+        struct jail_namespaces read;
+        uint64_t mine[JAIL_NAMESPACE_COUNT], others[JAIL_NAMESPACE_COUNT], server[JAIL_NAMESPACE_COUNT];
+        int r = jail_namespaces_read(&read);
 
         if (r < 0)
                 return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "/proc/self/ns: %s", strerror(-r));
-        for (size_t i = 0; i < NAMESPACE_COUNT; i++) {
-                if (*inode_of(&mine, i) == *inode_of(&theirs, i))
-                        return broken(namespaces[i].layer, "it is the zygote's", err);
-                jail_report_add(report, namespaces[i].layer, "applied", "its own, %" PRIu64, *inode_of(&mine, i));
+        static_assert(sizeof(read) == sizeof(mine), "one number for each namespace");
+        memcpy(mine, &read, sizeof(mine));
+        memcpy(others, guest->others, sizeof(others));
+        memcpy(server, &guest->config->server, sizeof(server));
+        for (size_t i = 0; i < JAIL_NAMESPACE_COUNT; i++) {
+                if (mine[i] == others[i] || mine[i] == server[i])
+                        return broken(namespace_layers[i], "it is shared", err);
+                jail_report_add(report, namespace_layers[i], "applied", "its own, %" PRIu64, mine[i]);
         }
         return 0;
 }
@@ -141,8 +122,8 @@ static int check_landlock(const struct jail_guest *guest, int abi, struct jail_r
 }
 
 static void report_absent(struct jail_report *report, const char *state, const char *why) {
-        for (size_t i = 0; i < NAMESPACE_COUNT; i++)
-                jail_report_add(report, namespaces[i].layer, state, "%s", why);
+        for (size_t i = 0; i < JAIL_NAMESPACE_COUNT; i++)
+                jail_report_add(report, namespace_layers[i], state, "%s", why);
 }
 
 static int set_no_new_privs(struct sbx_error *err) {

@@ -245,8 +245,10 @@ static int make_config(const struct local *local, int *ret_fd, struct sbx_error 
                 .read_only = (const char **)local->interpreter.paths,
                 .links = (const char **)local->interpreter.links,
         };
-        int r;
+        int r = jail_namespaces_read(&config.server);
 
+        if (r < 0)
+                return sbx_error_set(err, r, LOCAL_ORIGIN, "mount /proc", "/proc/self/ns: %s", strerror(-r));
         if (config.helpers == NULL || config.guests == NULL)
                 return sbx_error_set(err, -ENOENT, LOCAL_ORIGIN, "reinstall the program",
                                      "the directories of helper programs or guest workers are missing");

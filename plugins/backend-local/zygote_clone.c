@@ -55,7 +55,7 @@ static int become_guest(struct zygote *zygote, const struct zygote_spawn *spawn,
         bool jailed = zygote->config.isolation == JAIL_NAMESPACES;
         struct jail_guest guest = {
                 .config = &zygote->config,
-                .zygote = &zygote->namespaces,
+                .others = &zygote->used,
                 .memory_bytes = spawn->request->memory_bytes,
                 .pids_max = spawn->request->pids_max,
                 .scratch = spawn->request->scratch,
@@ -100,15 +100,36 @@ static void run_guest(struct zygote *zygote, const struct zygote_spawn *spawn) {
         memcpy(zygote->scratch, spawn->request->scratch, sizeof(zygote->scratch));
 }
 
+int zygote_freshen(struct zygote *zygote, struct sbx_error *err) {
+        int r;
+
+        if (zygote->fresh || zygote->config.isolation != JAIL_NAMESPACES)
+                return 0;
+        if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+                return sbx_error_set(err, errno == ENOSPC ? -EAGAIN : -ENOTSUP, LOCAL_ORIGIN,
+                                     errno == ENOSPC ? "too many guests at once: lower max_sessions, or raise the sysctls "
+                                                       "user.max_*_namespaces"
+                                                     : "run `snipara-sandbox doctor`",
+                                     "layer \"namespaces\" (network, ipc, uts): %s", strerror(errno));
+        r = jail_namespaces_read(&zygote->current);
+        if (r < 0)
+                return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "/proc/self/ns: %s", strerror(-r));
+        zygote->fresh = true;
+        return 0;
+}
+
 int zygote_clone(struct zygote *zygote, const struct zygote_spawn *spawn, pid_t *ret_pid, int *ret_pidfd,
                  struct sbx_error *err) {
         struct sbx_clone_args args = {.flags = CLONE_PIDFD, .exit_signal = SIGCHLD};
         int pidfd = -1, code;
         pid_t pid;
 
+        code = zygote_freshen(zygote, err);
+        if (code < 0)
+                return code;
         args.pidfd = (uint64_t)(uintptr_t)&pidfd;
         if (zygote->config.isolation == JAIL_NAMESPACES)
-                args.flags |= CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+                args.flags |= CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS;
         if (spawn->request->cgroup_kind == CGROUP_ENTRY_CLONE) {
                 args.flags |= SBX_CLONE_INTO_CGROUP;
                 args.cgroup = (uint64_t)spawn->fds[ZYGOTE_SPAWN_FDS];
@@ -135,6 +156,10 @@ int zygote_clone(struct zygote *zygote, const struct zygote_spawn *spawn, pid_t 
                                                "user.max_*_namespaces and the user's process limit"
                                              : "run `snipara-sandbox doctor`",
                                      "can't clone a guest into its namespaces: %s", strerror(code));
+        zygote->fresh = false;
+        zygote->used.network = zygote->current.network;
+        zygote->used.ipc = zygote->current.ipc;
+        zygote->used.uts = zygote->current.uts;
         *ret_pid = pid;
         *ret_pidfd = pidfd;
         return 1;

@@ -16,7 +16,10 @@ struct zygote_guest {
 
 struct zygote {
         struct jail_config config;
-        struct jail_namespaces namespaces;
+        /* Network, ipc and uts namespaces for the next guest are made ahead, because making them takes longer than all
+         * else: the zygote enters new ones, the guest is cloned in them, the zygote moves on to the next. */
+        bool fresh; /* nobody but the zygote was ever in the ones that it is in */
+        struct jail_namespaces current, used; /* used: the last guest's network, ipc and uts; the zygote's others */
         char *preload; /* names joined by ',' */
 
         struct zygote_guest *guests;
@@ -43,6 +46,9 @@ struct zygote_spawn {
  * failure there it reports and exits. */
 int zygote_clone(struct zygote *zygote, const struct zygote_spawn *spawn, pid_t *ret_pid, int *ret_pidfd,
                  struct sbx_error *err);
+
+/* New network, ipc and uts namespaces for the next guest, unless the present ones are fresh. -ENOTSUP. */
+int zygote_freshen(struct zygote *zygote, struct sbx_error *err);
 
 /* ---- zygote_orphans.c */
 

@@ -274,6 +274,8 @@ int sbx_zygote_serve(struct zygote *zygote) {
                         handle_release(zygote, request.id);
                 for (int i = 0; i < spawn.fd_count; i++)
                         close(spawn.fds[i]);
+                /* While nobody waits. A failure comes back when a guest is asked for. */
+                (void)zygote_freshen(zygote, NULL);
         }
 }
 
@@ -306,9 +308,13 @@ static int set_up(struct zygote *zygote, struct sbx_error *err) {
                                      "can't read the jail's configuration: %s", strerror(-r));
         /* Nobody may look into it but root: the next guests come from here. */
         prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-        r = jail_namespaces_read(&zygote->namespaces);
+        r = jail_namespaces_read(&zygote->current);
         if (r < 0)
                 return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "/proc/self/ns: %s", strerror(-r));
+        /* The launcher made them for the zygote alone. */
+        zygote->fresh = true;
+        zygote->used = zygote->current;
+        zygote->used.network = zygote->used.ipc = zygote->used.uts = 0;
         if (prctl(PR_GET_TID_ADDRESS, &zygote->tid_address, 0, 0, 0) < 0)
                 zygote->tid_address = NULL;
         if (syscall(SYS_get_robust_list, 0, &zygote->robust_list, &zygote->robust_list_size) < 0)
