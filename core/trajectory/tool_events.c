@@ -28,11 +28,15 @@ static int add_arguments(json_t *event, const json_t *arguments) {
                        0;
 }
 
-/* What an execution's result says of itself: "end", "state", times, memory, isolation. */
+/* What an execution's result says of itself: "end", "state", times, memory, isolation. A copy: another thread frees it. */
 static int add_execution(json_t *event, const json_t *result) {
         const json_t *facts = json_object_get(json_object_get(result, "_meta"), "snipara-sandbox/execution");
+        _cleanup_json_ json_t *copy = NULL;
 
-        return facts != NULL ? json_object_update_missing(event, (json_t *)facts) : 0;
+        if (facts == NULL)
+                return 0;
+        copy = json_deep_copy(facts);
+        return copy != NULL ? json_object_update_missing(event, copy) : -ENOMEM;
 }
 
 static void on_call(void *data, const struct sbx_tool_record *record) {
