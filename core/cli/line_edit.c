@@ -164,6 +164,8 @@ int sbx_cli_editor_read(struct sbx_cli_editor *editor, const char *prompt, struc
         editor->prompt = prompt;
         editor->problem = 0;
         editor->decoding = (mbstate_t){0};
+        /* Before the prompt, not behind it: a key pressed in between would be taken for cooked mode. */
+        el_set(editor->edit, EL_PREP_TERM, 1);
         el_resize(editor->edit);
         text = el_gets(editor->edit, &size);
         if (editor->problem < 0 || text == NULL || size <= 0)
