@@ -178,8 +178,8 @@ int sbx_directory_create(const char *path, struct sbx_error *err) {
                 /* What is wrong with a parent shows at the last component. */
                 if (mkdir(partial, 0700) < 0 && slash == NULL && errno != EEXIST)
                         return sbx_error_set(err, -errno, SBX_PLUGIN_ORIGIN,
-                                             "Make it by hand, or set XDG_STATE_HOME and XDG_RUNTIME_DIR to directories "
-                                             "that you can write.",
+                                             "Make it by hand, or set XDG_STATE_HOME and XDG_RUNTIME_DIR to "
+                                             "directories that you can write.",
                                              "can't make the directory %s: %s", path, SBX_ERRNO_TEXT(-errno));
                 if (slash == NULL)
                         break;

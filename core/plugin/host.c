@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The services that one plugin instance gets: struct sbx_host of the ABI. Any thread; nothing changes after creation. */
+/* The services that one plugin instance gets: struct sbx_host of the ABI. Any thread; it never changes. */
 #include "plugin/internal.h"
 
 #include "base/cleanup.h"
@@ -110,7 +110,8 @@ static const char *writable_directory(struct sbx_host_state *self, const char *n
 
         if (path == NULL)
                 sbx_log(self->setup.logger, SBX_LOG_ERROR,
-                        "%s: there is no %s directory, because this user has no home directory; set HOME or XDG_STATE_HOME",
+                        "%s: there is no %s directory, because this user has no home directory; set HOME or "
+                        "XDG_STATE_HOME",
                         self->setup.instance_name, name);
         else if (sbx_directory_create(path, &err) < 0)
                 sbx_log(self->setup.logger, SBX_LOG_ERROR, "%s: %s. %s", self->setup.instance_name, err.message,

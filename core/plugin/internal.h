@@ -36,8 +36,8 @@ const struct sbx_kind *sbx_kind_of_plugin(const char *plugin);
 
 /* ---- copy.c -------------------------------------------------------------------------------------------- */
 
-/* Copies min(size, struct_size of the source) bytes, zero-fills the rest and sets the copy's struct_size to `size`. Both
- * begin with a uint32_t struct_size. */
+/* Copies min(size, struct_size of the source) bytes, zero-fills the rest and sets the copy's struct_size to `size`.
+ * Both begin with a uint32_t struct_size. */
 void sbx_struct_copy(void *target, size_t size, const void *source);
 /* A table of options with this host's layout, ended by an entry without a name; free() frees it. NULL is an empty
  * table. -EINVAL: sizes or the length make no sense. */

@@ -163,7 +163,8 @@ static int wait_for_turn(struct sbx_registry *registry, const struct member *mem
 
                 if (r < 0)
                         return sbx_error_set(err, r, SBX_PLUGIN_ORIGIN, NULL,
-                                             "gave up waiting for plugin entry \"%s\" to start", member->slot.entry->name);
+                                             "gave up waiting for plugin entry \"%s\" to start",
+                                             member->slot.entry->name);
                 sbx_cond_wait(&registry->changed, &registry->lock, sbx_clock_deadline_ms(WAIT_SLICE_MS));
         }
         return 0;

@@ -18,8 +18,8 @@ struct sbx_directories {
         bool build_tree;       /* a plugin is plugins/NAME/NAME.so, its helper programs are in plugins/NAME/ */
 };
 
-/* Tool services for struct sbx_host, filled in by core/tools through core/runtime; all NULL until then: plugins that ask
- * get -ENOTSUP. Read at each call. */
+/* Tool services for struct sbx_host, filled in by core/tools through core/runtime; all NULL until then: plugins that
+ * ask get -ENOTSUP. Read at each call. */
 struct sbx_tool_services {
         void *data;
         int (*list)(void *data, struct sbx_output *ret_json, struct sbx_error *err);
@@ -45,7 +45,7 @@ const char *sbx_plugin_kind_name(uint32_t kind);
 /* Options that the core adds to every entry of the kind (`pool`); never NULL. */
 const struct sbx_option *sbx_plugin_core_options(uint32_t kind);
 
-/* An opened (and started) instance. `ops` is the host's copy of the kind's struct, zero where the plugin's struct ends earlier. */
+/* An opened (and started) instance. `ops` is the host's copy of the kind's struct, zero where the plugin's ends. */
 struct sbx_instance {
         const char *name;
         const struct sbx_module *module;

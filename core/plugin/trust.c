@@ -46,7 +46,7 @@ static bool ancestors_trusted(const char *real_path) {
                 path[length] = '\0';
                 if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode) || !owner_trusted(&st))
                         return false;
-                /* In a sticky directory only the owner of an entry renames it, and the entry's owner is checked next. */
+                /* In a sticky directory only the owner of an entry renames it; whose the entry is, is checked next. */
                 if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (st.st_mode & S_ISVTX) == 0)
                         return false;
         }

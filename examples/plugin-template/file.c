@@ -34,7 +34,7 @@ static int check_opened(struct event_file *file, struct sbx_error *err) {
                                      "%s is not a regular file", file->path);
         if (flock(file->fd, LOCK_EX | LOCK_NB) < 0) {
                 if (errno == EWOULDBLOCK)
-                        return sbx_error_set(err, -EBUSY, ORIGIN, "Give each instance and each server a `file` of its own.",
+                        return sbx_error_set(err, -EBUSY, ORIGIN, "Give each instance and server a `file` of its own.",
                                              "another process or instance appends to %s", file->path);
                 return system_error(file, "lock", NULL, err);
         }
@@ -48,7 +48,8 @@ int event_file_open(struct event_file *file, struct sbx_error *err) {
         /* O_NONBLOCK, so that a FIFO in its place does not make us wait for a reader. */
         file->fd = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
         if (file->fd < 0)
-                return system_error(file, "open", "Make its directory, or set `file` to a path that you can write.", err);
+                return system_error(file, "open", "Make its directory, or set `file` to a path that you can write.",
+                                    err);
         r = check_opened(file, err);
         if (r < 0)
                 event_file_close(file);
@@ -61,7 +62,8 @@ int event_file_append(struct event_file *file, struct sbx_bytes line, struct sbx
         ssize_t written;
 
         if (line.size > 0 && memchr(line.data, '\n', line.size) != NULL)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "an event of %zu bytes is more than one line", line.size);
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "an event of %zu bytes is more than one line",
+                                     line.size);
         if (file->size >= file->max_bytes || line.size >= file->max_bytes - file->size)
                 return sbx_error_set(err, -EFBIG, ORIGIN, "Move the file away and restart, or raise `max_size`.",
                                      "%s is full: %llu of %llu bytes, and the event has %zu", file->path,

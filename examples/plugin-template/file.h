@@ -14,7 +14,7 @@ struct event_file {
 void event_file_init(struct event_file *file, const char *path, uint64_t max_bytes);
 /* -EBUSY: another process or instance appends to it; -EINVAL: not a regular file; -errno. */
 int event_file_open(struct event_file *file, struct sbx_error *err);
-/* Appends the line. -EINVAL: more than one line; -EFBIG: the maximum would be passed; -errno (the file is as before). */
+/* Appends the line. -EINVAL: more than one line; -EFBIG: it would pass the maximum; -errno (the file is as before). */
 int event_file_append(struct event_file *file, struct sbx_bytes line, struct sbx_error *err);
 int event_file_flush(struct event_file *file, struct sbx_error *err); /* when it returns 0 the lines are on the disk */
 void event_file_close(struct event_file *file);                       /* closed already is fine */

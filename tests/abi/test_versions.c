@@ -101,12 +101,15 @@ static void check_life(struct run *run, const struct sbx_module *module, const c
 
         run->log[0] = '\0';
         ok(run, module->plugin.open(sbx_host_services(host), &state, NULL) == 0, variant, "open");
-        ok(run, strstr(run->log, "test: open text=hello number=7 items=2 last=b") != NULL, variant, "host services work");
-        ok(run, strstr(run->log, both_next ? "next=1" : "next=0") != NULL, variant, "the plugin sees what the host has");
+        ok(run, strstr(run->log, "test: open text=hello number=7 items=2 last=b") != NULL, variant,
+           "host services work");
+        ok(run, strstr(run->log, both_next ? "next=1" : "next=0") != NULL, variant,
+           "the plugin sees what the host has");
         ok(run, module->plugin.start(state, &call, NULL) == 0, variant, "start");
         ok(run, ops->event(state, (struct sbx_bytes){"{}", 2}, NULL) == 0, variant, "event");
         if (small) {
-                ok(run, ops->flush == NULL && module->plugin.probe == NULL, variant, "what lies past struct_size is not read");
+                ok(run, ops->flush == NULL && module->plugin.probe == NULL, variant,
+                   "what lies past struct_size is not read");
         } else {
                 ok(run, ops->flush(state, NULL) == 1, variant, "flush");
                 ok(run, module->plugin.probe(state, &events, &call) == 0 && reports == 1, variant, "probe");

@@ -126,7 +126,8 @@ static void test_bad_paths(struct run *run) {
                 void *instance = NULL;
                 int r = run->plugin->open(&host, &instance, &err);
 
-                ok(run, r == 0 && run->plugin->start(instance, &call, &err) < 0 && strstr(err.message, paths[i]) != NULL,
+                ok(run,
+                   r == 0 && run->plugin->start(instance, &call, &err) < 0 && strstr(err.message, paths[i]) != NULL,
                    "start() refuses a path that is no file, and names it");
                 printf("# %s. %s\n", err.message, err.hint);
                 run->plugin->close(instance);

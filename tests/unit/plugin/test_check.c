@@ -121,7 +121,8 @@ static void a_feature_needs_its_operations(void **state) {
                                    struct sbx_error *))(void (*)(void))test_close;
         ops.guest_interrupt = (int (*)(void *, void *, struct sbx_error *))(void (*)(void))test_close;
         ops.guest_kill = ops.guest_close = (void (*)(void *, void *))(void (*)(void))test_close;
-        ops.guest_usage = (int (*)(void *, void *, struct sbx_guest_usage *, struct sbx_error *))(void (*)(void))test_close;
+        ops.guest_usage =
+                (int (*)(void *, void *, struct sbx_guest_usage *, struct sbx_error *))(void (*)(void))test_close;
         module.path = (char *)"/opt/backend-test.so";
         module.plugin.kind = SBX_PLUGIN_BACKEND;
         module.plugin.name = "backend-test";
@@ -150,8 +151,8 @@ static void good_options_are_accepted(void **state) {
         const struct sbx_option good[] = {
                 {BASE, .type = SBX_OPTION_BOOL, .name = "a", .default_value = "true"},
                 {BASE, .type = SBX_OPTION_INT, .name = "a_1", .default_value = "-3", .minimum = -3, .maximum = 3},
-                {BASE, .type = SBX_OPTION_SIZE, .name = "a", .default_value = "64k", .minimum = 65536, .maximum = 65536},
-                {BASE, .type = SBX_OPTION_DURATION, .name = "a", .default_value = "30s", .minimum = 1, .maximum = 30000},
+                {BASE, .type = SBX_OPTION_SIZE, .name = "a", .default_value = "1k", .minimum = 1024, .maximum = 1024},
+                {BASE, .type = SBX_OPTION_DURATION, .name = "a", .default_value = "3s", .minimum = 1, .maximum = 3000},
                 {BASE, .type = SBX_OPTION_FLOAT, .name = "a", .default_value = "0.5", .minimum = 0, .maximum = 1},
                 {BASE, .type = SBX_OPTION_STRING, .name = "http.listen.v6", .flags = SBX_OPTION_SECRET},
                 {BASE, .type = SBX_OPTION_ENUM, .name = "a", .choices = "none|ro|rw", .default_value = "ro"},
@@ -200,7 +201,8 @@ static void bad_options_are_refused(void **state) {
                 {{BASE, .type = SBX_OPTION_DURATION, .name = "a", .default_value = "5 parsecs"}, "of its type"},
                 {{BASE, .type = SBX_OPTION_FLOAT, .name = "a", .default_value = "nan"}, "of its type"},
                 {{BASE, .type = SBX_OPTION_FLOAT, .name = "a", .default_value = "1.5", .maximum = 1}, "outside"},
-                {{BASE, .type = SBX_OPTION_INT, .name = "a", .default_value = "1", .flags = SBX_OPTION_REQUIRED}, "required"},
+                {{BASE, .type = SBX_OPTION_INT, .name = "a", .default_value = "1", .flags = SBX_OPTION_REQUIRED},
+                 "required"},
                 {{BASE, .type = SBX_OPTION_INT, .name = "enabled"}, "core"},
                 {{BASE, .type = SBX_OPTION_INT, .name = "path.x"}, "core"},
                 {{BASE, .type = SBX_OPTION_INT, .name = "pool"}, "core"},

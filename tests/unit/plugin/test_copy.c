@@ -57,7 +57,8 @@ static void a_size_that_makes_no_sense_is_refused(void **state) {
         assert_int_equal(sbx_struct_size_check(&(uint32_t){SBX_STRUCT_SIZE_MAX}, 16, "x", NULL), 0);
 }
 
-#define OPTION(text) {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_INT, .name = (text), .help = "h", .maximum = 5}
+#define OPTION(text)  \
+        {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_INT, .name = (text), .help = "h", .maximum = 5}
 
 static void no_table_is_an_empty_one(void **state) {
         const struct sbx_option ended[] = {{.name = NULL}};
@@ -100,7 +101,7 @@ static void a_table_is_read_at_the_stride_of_its_plugin(void **state) {
                 table[i].known.struct_size = sizeof(struct narrow);
                 memcpy(&narrow[i], &table[i].known, sizeof(narrow[i]));
         }
-        assert_int_equal(sbx_options_copy((const struct sbx_option *)(const void *)narrow, "x", &copy, &count, NULL), 0);
+        assert_int_equal(sbx_options_copy((const void *)narrow, "x", &copy, &count, NULL), 0);
         assert_int_equal(count, 2);
         assert_string_equal(copy[1].name, "two");
         assert_int_equal(copy[1].maximum, 0); /* which it does not have */

@@ -14,7 +14,8 @@ static void keep_log(void *data, int level, const char *message) {
 
 static const struct sbx_logger logger = {keep_log, NULL, SBX_LOG_DEBUG};
 
-#define OPTION(kind, text) {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##kind, .name = (text), .help = "h"}
+#define OPTION(kind, text) \
+        {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##kind, .name = (text), .help = "h"}
 
 static const struct sbx_option table[] = {
         OPTION(BOOL, "bool"), OPTION(INT, "int"), OPTION(SIZE, "size"), OPTION(DURATION, "duration"),
@@ -247,7 +248,8 @@ static void tools_are_read_at_each_call(void **state) {
         assert_int_equal(seen.cancelled, 1);
         assert_int_equal(seen.released, 1);
 
-        assert_int_equal(host->tool_submit(host->self, "x", BYTES("{}"), "", &events, &task, NULL), -EINVAL); /* no done */
+        /* Without done(); too small. */
+        assert_int_equal(host->tool_submit(host->self, "x", BYTES("{}"), "", &events, &task, NULL), -EINVAL);
         events = (struct sbx_tool_events){.struct_size = 8, .done = tool_done};
         assert_int_equal(host->tool_submit(host->self, "x", BYTES("{}"), "", &events, &task, NULL), -EINVAL);
         assert_int_equal(host->tool_submit(host->self, NULL, BYTES("{}"), "", &wide.known, &task, NULL), -EINVAL);

@@ -102,7 +102,8 @@ static void starts_at_the_first_request_only(void **state) {
 }
 
 static void two_instances_of_one_plugin_are_apart(void **state) {
-        struct fixture *f = make("{ name = \"a\"; plugin = \"sink-fixture\"; }, { name = \"b\"; plugin = \"sink-fixture\"; }");
+        struct fixture *f = make("{ name = \"a\"; plugin = \"sink-fixture\"; },"
+                                 "{ name = \"b\"; plugin = \"sink-fixture\"; }");
         const struct sbx_instance *a = NULL, *b = NULL;
 
         assert_int_equal(sbx_registry_get(f->registry, "a", SBX_PLUGIN_SINK, NULL, &a, NULL), 0);
@@ -115,7 +116,8 @@ static void two_instances_of_one_plugin_are_apart(void **state) {
 }
 
 static void goes_down_in_reverse_order(void **state) {
-        struct fixture *f = make("{ name = \"a\"; plugin = \"sink-fixture\"; }, { name = \"b\"; plugin = \"sink-fixture\"; },"
+        struct fixture *f = make("{ name = \"a\"; plugin = \"sink-fixture\"; },"
+                                 "{ name = \"b\"; plugin = \"sink-fixture\"; },"
                                  "{ name = \"c\"; plugin = \"sink-fixture\"; }");
         const struct sbx_instance *instance = NULL;
 
@@ -159,7 +161,8 @@ static void the_core_adds_options_to_backends(void **state) {
 }
 
 static void says_what_is_configured(void **state) {
-        struct fixture *f = make("{ name = \"a\"; plugin = \"sink-fixture\"; }, { name = \"b\"; plugin = \"backend-fixture\"; },"
+        struct fixture *f = make("{ name = \"a\"; plugin = \"sink-fixture\"; },"
+                                 "{ name = \"b\"; plugin = \"backend-fixture\"; },"
                                  "{ name = \"c\"; plugin = \"sink-fixture\"; enabled = false; }");
         struct sbx_error err = {0};
 
@@ -200,7 +203,8 @@ static void a_failure_is_remembered(void **state) {
                 struct fixture *f;
                 int r;
 
-                snprintf(text, sizeof(text), "{ name = \"a\"; plugin = \"sink-fixture\"; fail = \"%s\"; }", modes[i][0]);
+                snprintf(text, sizeof(text), "{ name = \"a\"; plugin = \"sink-fixture\"; fail = \"%s\"; }",
+                         modes[i][0]);
                 f = make(text);
                 r = get(f, "a", SBX_PLUGIN_SINK, &first);
                 assert_true(r < 0);
@@ -306,7 +310,8 @@ struct request {
 static void *ask(void *data) {
         struct request *request = data;
 
-        request->result = sbx_registry_get(request->fixture->registry, "a", SBX_PLUGIN_SINK, NULL, &request->instance, NULL);
+        request->result = sbx_registry_get(request->fixture->registry, "a", SBX_PLUGIN_SINK, NULL, &request->instance,
+                                           NULL);
         return NULL;
 }
 
@@ -362,7 +367,8 @@ static int note_file(void *data, const char *path, const struct sbx_module *modu
         return 0;
 }
 
-static int stop_at_once(void *data, const char *path, const struct sbx_module *module, const struct sbx_error *problem) {
+static int stop_at_once(void *data, const char *path, const struct sbx_module *module,
+                        const struct sbx_error *problem) {
         ++*(int *)data;
         return -ECANCELED;
 }
