@@ -32,7 +32,7 @@ struct sbx_cli {
         struct sbx_cli_stream out, err;
         /* Options that every command with SBX_CLI_CONFIGURED takes. */
         const char *config_path;
-        const char **settings; /* "name=value", NULL-terminated; the strings are borrowed */
+        char **settings; /* "name=value", NULL-terminated; NULL: none */
         size_t setting_count;
         bool verbose;
         bool help;

@@ -165,9 +165,8 @@ static int run_pieces(struct exec *exec) {
         int result = SBX_CLI_OK, r;
 
         r = sbx_cli_signals_open(&exec->signals, true);
-        /* One session and then the end: guests made ready ahead of demand would be thrown away. */
         if (r >= 0)
-                r = sbx_cli_setting_default(exec->cli, "local.pool=0");
+                r = sbx_cli_one_shot(exec->cli, exec->options->environment, &err);
         if (r >= 0)
                 r = sbx_cli_runtime_open(exec->cli, &exec->runtime, &err);
         if (r < 0)

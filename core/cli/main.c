@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program snipara-sandbox: finds the command and runs it. */
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "cli/help.h"
+#include "cli/options.h"
 #include "cli/output.h"
 
 const struct sbx_cli_command *const sbx_cli_commands[] = {
@@ -53,6 +53,6 @@ int main(int argc, char **argv) {
                 cli.program = basename(argv[0]);
         sbx_cli_output_init(&cli);
         result = run_program(&cli, argc, argv);
-        free(cli.settings);
+        sbx_cli_settings_free(&cli);
         return result;
 }

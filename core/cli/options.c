@@ -98,24 +98,49 @@ void sbx_cli_arguments_free(struct sbx_cli_arguments *arguments) {
         *arguments = (struct sbx_cli_arguments){0};
 }
 
-static int settings_insert(struct sbx_cli *cli, size_t at, const char *setting) {
-        const char **settings = reallocarray(cli->settings, cli->setting_count + 2, sizeof(*settings));
+SBX_PRINTF(3, 0)
+static int settings_insert(struct sbx_cli *cli, size_t at, const char *format, va_list args) {
+        char **settings = reallocarray(cli->settings, cli->setting_count + 2, sizeof(*settings));
+        char *setting = NULL;
 
         if (settings == NULL)
+                return -ENOMEM;
+        cli->settings = settings;
+        settings[cli->setting_count] = NULL;
+        if (vasprintf(&setting, format, args) < 0)
                 return -ENOMEM;
         memmove(settings + at + 1, settings + at, (cli->setting_count - at) * sizeof(*settings));
         settings[at] = setting;
         settings[++cli->setting_count] = NULL;
-        cli->settings = settings;
         return 0;
 }
 
-int sbx_cli_setting_default(struct sbx_cli *cli, const char *setting) {
-        return settings_insert(cli, 0, setting);
+int sbx_cli_setting_default(struct sbx_cli *cli, const char *format, ...) {
+        va_list args;
+        int r;
+
+        va_start(args, format);
+        r = settings_insert(cli, 0, format, args);
+        va_end(args);
+        return r;
 }
 
-int sbx_cli_setting_add(struct sbx_cli *cli, const char *setting) {
-        return settings_insert(cli, cli->setting_count, setting);
+int sbx_cli_setting_add(struct sbx_cli *cli, const char *format, ...) {
+        va_list args;
+        int r;
+
+        va_start(args, format);
+        r = settings_insert(cli, cli->setting_count, format, args);
+        va_end(args);
+        return r;
+}
+
+void sbx_cli_settings_free(struct sbx_cli *cli) {
+        for (size_t i = 0; i < cli->setting_count; i++)
+                free(cli->settings[i]);
+        free(cli->settings);
+        cli->settings = NULL;
+        cli->setting_count = 0;
 }
 
 static int setting_option(struct sbx_cli *cli, const char *text) {
@@ -126,7 +151,7 @@ static int setting_option(struct sbx_cli *cli, const char *text) {
                               "--set %s: there is no '=' after a name", text);
                 return SBX_CLI_USAGE;
         }
-        return sbx_cli_setting_add(cli, text) < 0 ? sbx_cli_out_of_memory(cli) : 0;
+        return sbx_cli_setting_add(cli, "%s", text) < 0 ? sbx_cli_out_of_memory(cli) : 0;
 }
 
 static int option_store(struct sbx_cli *cli, const struct known *known, size_t index, const char *text, void *values,

@@ -19,6 +19,7 @@ int sbx_cli_no_arguments(const struct sbx_cli *cli, const struct sbx_cli_command
 /* "--timeout": a duration above 0 and at most the hard limit, in milliseconds. 0 or SBX_CLI_USAGE, told. */
 int sbx_cli_timeout(const struct sbx_cli *cli, const char *text, uint64_t *ret_ms);
 
-/* Puts "name=value" before those of the command line, which win; or after them. 0 or -ENOMEM. The string is borrowed. */
-int sbx_cli_setting_default(struct sbx_cli *cli, const char *setting);
-int sbx_cli_setting_add(struct sbx_cli *cli, const char *setting);
+/* Puts "name=value" before those of the command line, which win; or after them. 0 or -ENOMEM. */
+int sbx_cli_setting_default(struct sbx_cli *cli, const char *format, ...) SBX_PRINTF(2, 3);
+int sbx_cli_setting_add(struct sbx_cli *cli, const char *format, ...) SBX_PRINTF(2, 3);
+void sbx_cli_settings_free(struct sbx_cli *cli);

@@ -24,7 +24,6 @@ static void repl_free(struct sbx_cli_repl *repl) {
         sbx_runtime_free(repl->runtime);
         sbx_cli_signals_close(&repl->signals);
         free(repl->session);
-        free(repl->setting);
         sbx_buffer_free(&repl->prompt);
 }
 #define _cleanup_repl_ __attribute__((cleanup(repl_free)))
@@ -187,28 +186,19 @@ static void greet(const struct sbx_cli_repl *repl) {
 #endif
 }
 
-static int add_settings(struct sbx_cli_repl *repl, const char *environment) {
-        int r = sbx_cli_setting_default(repl->cli, "local.pool=0"); /* one session needs none */
-
-        if (r < 0 || environment == NULL)
-                return r;
-        if (asprintf(&repl->setting, "environment=%s", environment) < 0) {
-                repl->setting = NULL;
-                return -ENOMEM;
-        }
-        return sbx_cli_setting_add(repl->cli, repl->setting);
-}
-
 static int start(struct sbx_cli_repl *repl, const struct repl_options *options) {
         struct sbx_error err = {0};
         int r;
 
-        r = add_settings(repl, options->environment);
-        if (r >= 0)
-                r = sbx_cli_repl_session(repl, options->session != NULL ? options->session : SBX_SESSION_DEFAULT);
+        r = sbx_cli_repl_session(repl, options->session != NULL ? options->session : SBX_SESSION_DEFAULT);
+        /* By the setting, so that % commands that start a session start it there too. */
+        if (r >= 0 && options->environment != NULL)
+                r = sbx_cli_setting_add(repl->cli, "environment=%s", options->environment);
         if (r < 0)
                 return sbx_cli_out_of_memory(repl->cli);
-        r = sbx_profile_find(options->profile, &(const struct sbx_profile *){NULL}, &err);
+        r = sbx_cli_one_shot(repl->cli, NULL, &err);
+        if (r >= 0)
+                r = sbx_profile_find(options->profile, &(const struct sbx_profile *){NULL}, &err);
         if (r >= 0)
                 r = sbx_cli_signals_open(&repl->signals, false);
         if (r >= 0)

@@ -14,7 +14,6 @@ struct sbx_cli_repl {
         struct sbx_cli_signals signals;
         struct sbx_cli_line *line;
         char *session; /* never NULL in the loop */
-        char *setting; /* owned text of a setting that cli->settings borrows */
         const char *profile;
         uint64_t timeout_ms;
         struct sbx_buffer prompt;

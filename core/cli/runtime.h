@@ -14,6 +14,10 @@ static inline void sbx_cleanup_runtime(struct sbx_runtime **runtime) {
 }
 #define _cleanup_runtime_ __attribute__((cleanup(sbx_cleanup_runtime)))
 
+/* Settings for one session that ends with the command: no guests made ready ahead of demand, no modules imported ahead
+ * of their use. `environment` may be NULL: the configured one. What the command line says wins. */
+int sbx_cli_one_shot(struct sbx_cli *cli, const char *environment, struct sbx_error *err);
+
 /* Configuration and plugins alone, for commands that look at them: no sessions, no threads. */
 struct sbx_cli_parts {
         struct sbx_logger logger;

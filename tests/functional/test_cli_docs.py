@@ -28,7 +28,7 @@ class Documents(Case):
     def man_options(section):
         """Options that a paragraph begins with: `.BR -c ", " --code ...` or `.B --json`."""
         found = set()
-        for line in re.findall(r"(?m)^\.BR? (-.*)$", section):
+        for line in re.findall(r"(?m)^\.T[PQ]\n\.BR? (-.*)$", section):
             long_name = re.search(r"--([a-z-]+)", line)
             letter = re.match(r"-([a-zA-Z])\b", line)
             if long_name:
