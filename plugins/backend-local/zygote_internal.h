@@ -20,7 +20,11 @@ struct zygote {
          * else: the zygote enters new ones, the guest is cloned in them, the zygote moves on to the next. */
         bool fresh; /* nobody but the zygote was ever in the ones that it is in */
         struct jail_namespaces current, used; /* used: the last guest's network, ipc and uts; the zygote's others */
-        char *preload; /* names joined by ',' */
+        char *preload;    /* names joined by ',' */
+        bool announced;   /* the server knows that requests are read */
+        bool settled;     /* the modules of `preload` are imported, or never will be */
+        bool spawned;     /* there was a guest */
+        struct sbx_error broken; /* code not 0: why there can be no more guests */
 
         struct zygote_guest *guests;
         size_t guest_count, guest_capacity;

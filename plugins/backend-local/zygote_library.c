@@ -3,6 +3,7 @@
  * One thread; the interpreter's lock is held throughout, as no other thread exists that could want it. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +17,16 @@
 #include "util.h"
 #include "zygote_internal.h"
 
+#define IDLE_MS 20       /* without a first request */
+#define SERVE_SETTLE (-1)
+
 #define EXPORT __attribute__((visibility("default")))
 EXPORT struct zygote *sbx_zygote_open(void);
 EXPORT const char *sbx_zygote_preload(const struct zygote *zygote);
 EXPORT int sbx_zygote_serve(struct zygote *zygote);
+EXPORT void sbx_zygote_settle(struct zygote *zygote, const char *failure);
 EXPORT const char *sbx_zygote_scratch(const struct zygote *zygote);
+EXPORT void sbx_zygote_end(void);
 
 static void send_reply(struct zygote_reply *reply, int fd) {
         struct iovec iov = {reply, sizeof(*reply)};
@@ -119,6 +125,10 @@ static int handle_spawn(struct zygote *zygote, const struct zygote_spawn *spawn)
         int pidfd = -1, r = add_guest(zygote);
         pid_t pid = -1;
 
+        if (zygote->broken.code != 0) {
+                send_failure(spawn->request->id, &zygote->broken);
+                return 1;
+        }
         if (r < 0 || spawn->fd_count < ZYGOTE_SPAWN_FDS ||
             (spawn->request->cgroup_kind == CGROUP_ENTRY_CLONE && spawn->fd_count != ZYGOTE_SPAWN_FDS + 1))
                 r = sbx_error_set(&err, r < 0 ? r : -EBADMSG, LOCAL_ORIGIN, NULL, "the zygote refuses the request");
@@ -130,6 +140,7 @@ static int handle_spawn(struct zygote *zygote, const struct zygote_spawn *spawn)
                 send_failure(spawn->request->id, &err);
                 return 1;
         }
+        zygote->spawned = true;
         zygote->guests[zygote->guest_count++] = (struct zygote_guest){.id = spawn->request->id, .pid = pid};
         send_reply(&reply, pidfd);
         close(pidfd);
@@ -232,41 +243,61 @@ static int count_threads(void) {
         return count;
 }
 
-static int begin(struct zygote *zygote, struct sbx_error *err) {
-        struct zygote_reply reply = {.type = ZYGOTE_READY};
+static int check_threads(struct sbx_error *err) {
         int threads = count_threads();
 
-        if (threads > 1)
-                return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, "take the module that does so out of \"preload\"",
-                                     "importing the modules of \"preload\" started %d threads, which no guest would have",
-                                     threads - 1);
+        if (threads == 1)
+                return 0;
+        return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, "take the module that does so out of \"preload\"",
+                             "importing the modules of \"preload\" started %d threads, which no guest would have",
+                             threads - 1);
+}
+
+static int begin(struct zygote *zygote, struct sbx_error *err) {
+        struct zygote_reply reply = {.type = ZYGOTE_READY};
+
+        if (check_threads(err) < 0)
+                return err->code;
         if (zygote->config.isolation != JAIL_NAMESPACES && zygote->tid_address == NULL)
                 return sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, NULL,
                                      "a kernel with CONFIG_CHECKPOINT_RESTORE is needed without a pid namespace");
         if (wait_for_filter(zygote, err) < 0)
                 return err->code;
         send_reply(&reply, -1);
+        zygote->announced = true;
         return 0;
 }
 
-/* Serves until the server is gone (then it exits). Returns in a guest alone: its control descriptor, locked down. */
+/* The first guest does not wait for the modules of `preload`: a program that runs one piece of code is done sooner
+ * without them. They are imported when it is on its way, or when none is asked for. */
+static bool should_settle(const struct zygote *zygote) {
+        struct pollfd fd = {.fd = ZYGOTE_SOCKET_FD, .events = POLLIN};
+
+        return !zygote->settled && poll(&fd, 1, zygote->spawned ? 0 : IDLE_MS) == 0;
+}
+
+/* Serves until the server is gone (then it exits). Returns a guest's control descriptor in that guest, locked down; and in
+ * the zygote SERVE_SETTLE, when it is time to import modules, call sbx_zygote_settle, and come back. */
 int sbx_zygote_serve(struct zygote *zygote) {
         struct sbx_error err = {0};
 
-        if (begin(zygote, &err) < 0) {
+        if (!zygote->announced && begin(zygote, &err) < 0) {
                 send_failure(0, &err);
                 _exit(1);
         }
         for (;;) {
                 struct zygote_request request = {0};
                 struct zygote_spawn spawn = {.fd_count = 0};
-                int r = receive(&request, &spawn);
+                int r;
 
+                if (should_settle(zygote))
+                        return SERVE_SETTLE;
+                r = receive(&request, &spawn);
                 if (r <= 0)
                         end(zygote);
                 if (request.type == ZYGOTE_SPAWN && handle_spawn(zygote, &spawn) == 0) {
                         forget(zygote);
-                        return 3;
+                        return ZYGOTE_SOCKET_FD;
                 }
                 if (request.type == ZYGOTE_STATUS || request.type == ZYGOTE_REAP)
                         handle_status(zygote, &request, request.type == ZYGOTE_REAP);
@@ -277,6 +308,17 @@ int sbx_zygote_serve(struct zygote *zygote) {
                 /* While nobody waits. A failure comes back when a guest is asked for. */
                 (void)zygote_freshen(zygote, NULL);
         }
+}
+
+/* The modules of `preload` were imported; or not, for the reason given. Guests that live are not touched by that. */
+void sbx_zygote_settle(struct zygote *zygote, const char *failure) {
+        zygote->settled = true;
+        if (failure != NULL)
+                sbx_error_set(&zygote->broken, -EINVAL, LOCAL_ORIGIN,
+                              "take the module out of \"preload\", or install it for the interpreter", "preload: %s",
+                              failure);
+        else
+                check_threads(&zygote->broken);
 }
 
 static char *join(const char *const *items) {
@@ -349,4 +391,10 @@ const char *sbx_zygote_preload(const struct zygote *zygote) {
 /* In a guest: its directory, or NULL when it has a file tree of its own. */
 const char *sbx_zygote_scratch(const struct zygote *zygote) {
         return zygote->scratch[0] != '\0' ? zygote->scratch : NULL;
+}
+
+/* In a guest whose server closed the stream. Does not return, and runs nothing: threads and exit handlers of a session's
+ * code could hold it up. */
+void sbx_zygote_end(void) {
+        _exit(0);
 }
