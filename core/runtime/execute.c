@@ -42,8 +42,8 @@ static void emit_execution(struct sbx_runtime *runtime, const struct sbx_executi
                           execution->principal != NULL ? execution->principal : "", "session_id",
                           result->session_id != NULL ? result->session_id : "", "code_sha256", digest, "code_bytes",
                           (json_int_t)execution->code.size, "end", sbx_end_name(result->end), "state",
-                          sbx_state_name(result->state), "duration_ms", (double)(result->duration_ns / 1000) / 1000, "cpu_ms",
-                          (double)(result->cpu_ns / 1000) / 1000, "memory_peak_bytes",
+                          sbx_state_name(result->state), "duration_ms", (double)(result->duration_ns / 1000) / 1000,
+                          "cpu_ms", (double)(result->cpu_ns / 1000) / 1000, "memory_peak_bytes",
                           (json_int_t)result->memory_peak_bytes, "isolation", result->isolation, "error_type",
                           result->error_type);
         (void)sbx_trajectory_emit(runtime->trajectory, NULL, "execution", event); /* a lost event is counted there */

@@ -49,7 +49,8 @@ static bool has_prefix(const struct sbx_plugin_entry *entry, const char *prefix)
         return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-/* Connects an instance that sbx_registry_start_required has started. One that could not be is disabled, as was logged. */
+/* Connects an instance that sbx_registry_start_required has started. One that could not be is disabled, as was logged.
+ */
 static int connect_entry(struct sbx_runtime *runtime, const struct sbx_plugin_entry *entry, struct sbx_error *err) {
         const struct sbx_instance *instance = NULL;
         struct sbx_error problem = {0};
@@ -111,8 +112,7 @@ static int open_parts(struct sbx_runtime *runtime, const struct sbx_runtime_opti
         return r < 0 ? r : connect_plugins(runtime, err);
 }
 
-int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime **ret_runtime,
-                     struct sbx_error *err) {
+int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime **ret_runtime, struct sbx_error *err) {
         struct sbx_runtime_options options = copy_options(given);
         struct sbx_runtime *runtime = calloc(1, sizeof(*runtime));
         int r;
@@ -129,8 +129,8 @@ int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime
         return 0;
 }
 
-/* Calls end first, since they use everything; then guests, whose backends must still be there; then what calls and guests
- * reported to; then the plugins, which may use the tool services until they are closed. */
+/* Calls end first, since they use everything; then guests, whose backends must still be there; then what calls and
+ * guests reported to; then the plugins, which may use the tool services until they are closed. */
 void sbx_runtime_free(struct sbx_runtime *runtime) {
         if (runtime == NULL)
                 return;

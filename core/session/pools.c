@@ -45,13 +45,15 @@ static int find_or_add_locked(struct sbx_sessions *sessions, const struct sbx_in
 }
 
 /* trust_level = "docker" is a promise that nothing runs in less than a container. */
-static int check_trust(const struct sbx_sessions *sessions, const struct sbx_instance *instance, struct sbx_error *err) {
+static int check_trust(const struct sbx_sessions *sessions, const struct sbx_instance *instance,
+                       struct sbx_error *err) {
         const char *trust_level = sbx_config_string(sessions->config, "trust_level");
 
         if (trust_level == NULL || strcmp(trust_level, "docker") != 0 ||
             strcmp(instance->module->plugin.name, "backend-docker") == 0)
                 return 0;
-        return sbx_error_set(err, -EINVAL, ORIGIN, "Name an entry of backend-docker as the environment, or set trust_level = "
+        return sbx_error_set(err, -EINVAL, ORIGIN,
+                             "Name an entry of backend-docker as the environment, or set trust_level = "
                              "\"sandboxed\".",
                              "trust_level is \"docker\", and environment '%s' is %s", instance->name,
                              instance->module->plugin.name);

@@ -26,7 +26,8 @@ int sbx_profile_find(const char *name, const struct sbx_profile **ret_profile, s
                 *ret_profile = sbx_profile_at(i);
                 return 0;
         }
-        return sbx_error_set(err, -ENOENT, ORIGIN, "Use one of: quick (5 s, 128 MB), default (30 s, 512 MB), analysis "
+        return sbx_error_set(err, -ENOENT, ORIGIN,
+                             "Use one of: quick (5 s, 128 MB), default (30 s, 512 MB), analysis "
                              "(120 s, 2 GB), extended (300 s, 4 GB).",
                              "unknown profile '%.64s'; there are quick, default, analysis, extended", name);
 }

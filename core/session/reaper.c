@@ -11,8 +11,8 @@ static bool may_expire_locked(const struct sbx_session *session) {
         return session->references == 0 && strcmp(session->id, SBX_SESSION_DEFAULT) != 0;
 }
 
-/* Takes one session that has expired out of the table; NULL: none has. `*ret_next_ns`: when to look again at the latest.
- * A session that becomes idle later than now expires a whole TTL from then, so that is soon enough for it. */
+/* Takes one session that has expired out of the table; NULL: none has. `*ret_next_ns`: when to look again at the
+ * latest. A session that becomes idle later than now expires a whole TTL from then, so that is soon enough for it. */
 static struct sbx_session *expire_one_locked(struct sbx_sessions *sessions, uint64_t *ret_next_ns) {
         uint64_t now = sbx_clock_ns(), next = now + sessions->ttl_ns;
 
@@ -34,8 +34,7 @@ static struct sbx_session *expire_one_locked(struct sbx_sessions *sessions, uint
         return NULL;
 }
 
-static void free_unlocked(struct sbx_sessions *sessions, struct sbx_session *session,
-                          struct sbx_guest_process *guest) {
+static void free_unlocked(struct sbx_sessions *sessions, struct sbx_session *session, struct sbx_guest_process *guest) {
         pthread_mutex_unlock(&sessions->lock);
         if (session != NULL) {
                 sbx_log(sessions->logger, SBX_LOG_DEBUG, "session '%s' expired", session->id);

@@ -46,9 +46,9 @@ int sbx_session_call_begin(struct sbx_session *session, const struct sbx_call *c
                                 return r;
                 }
                 if (epoll_ctl(session->watch_fd, EPOLL_CTL_ADD, call->cancel_fd, &event) < 0)
-                        return sbx_error_set(err, -EINVAL, ORIGIN, "Pass a pollable descriptor, such as an eventfd, or -1.",
-                                             "cancel_fd %d can't be watched: %s", (int)call->cancel_fd,
-                                             SBX_ERRNO_TEXT(errno));
+                        return sbx_error_set(
+                                err, -EINVAL, ORIGIN, "Pass a pollable descriptor, such as an eventfd, or -1.",
+                                "cancel_fd %d can't be watched: %s", (int)call->cancel_fd, SBX_ERRNO_TEXT(errno));
                 merged.cancel_fd = session->watch_fd;
         }
         *ret_call = merged;
@@ -83,7 +83,8 @@ static void publish(struct sbx_session *session) {
 void sbx_session_bury(struct sbx_session *session) {
         struct sbx_guest_process *guest = steal_pointer(session->guest);
 
-        /* First our reference to its names: jansson's counts want one thread at a time, and the reaper frees the rest. */
+        /* First our reference to its names: jansson's counts want one thread at a time, and the reaper frees the rest.
+         */
         publish(session);
         sbx_reaper_bury(session->owner, guest);
         session->memory_peak_bytes = 0;
@@ -94,7 +95,8 @@ static void note_death(struct sbx_session *session, const char *reason) {
 
         if (session->notice != NULL) /* not delivered yet: the older reason is where the variables went */
                 return;
-        if (sbx_buffer_printf(&text, "Session '%s' was restarted: %s. All its variables are gone.", session->id, reason) < 0)
+        if (sbx_buffer_printf(&text, "Session '%s' was restarted: %s. All its variables are gone.", session->id,
+                              reason) < 0)
                 return;
         session->notice = sbx_buffer_steal(&text);
 }
@@ -143,8 +145,8 @@ static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const
         return 0;
 }
 
-/* The kernel kills a guest whose limit is lowered below what it holds, and its variables go with it. So the hard limit is
- * lowered only when the guest never came near the new one; otherwise it stays, and the soft limit of the execution
+/* The kernel kills a guest whose limit is lowered below what it holds, and its variables go with it. So the hard limit
+ * is lowered only when the guest never came near the new one; otherwise it stays, and the soft limit of the execution
  * refuses what it would allocate. The backend's own maximum holds in any case. */
 static bool may_lower(const struct sbx_session *session, uint64_t memory_bytes) {
         return session->memory_peak_bytes > 0 && session->memory_peak_bytes < memory_bytes - memory_bytes / 4;

@@ -52,8 +52,9 @@ int sbx_sessions_clear(struct sbx_sessions *sessions, const char *principal, con
                        const struct sbx_call *call, struct sbx_error *err);
 int sbx_sessions_report(struct sbx_sessions *sessions, const char *principal, const char *id,
                         const struct sbx_call *call, struct sbx_bytes *ret_json, struct sbx_error *err);
-/* Ends it, also while it executes: that execution ends as `cancelled`, at the latest after interrupt_grace, without this
- * call waiting for it; those that wait for the session give up. "default" is reset, whether it exists or not. -ENOENT. */
+/* Ends it, also while it executes: that execution ends as `cancelled`, at the latest after interrupt_grace, without
+ * this call waiting for it; those that wait for the session give up. "default" is reset, whether it exists or not.
+ * -ENOENT. */
 int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, const char *id, struct sbx_error *err);
 /* [{"id","environment","isolation","created_at","idle_seconds","age_seconds","context_keys","busy","executions"}],
  * sorted by id, "default" first and always there. Never waits for a running execution. */

@@ -115,11 +115,12 @@ static int operate(struct sbx_sessions *sessions, const struct operation *operat
         struct sbx_error problem = {0};
         int r;
 
-        r = sbx_session_take(sessions, operation->principal, operation->id, operation->environment, call, &session, err);
+        r = sbx_session_take(sessions, operation->principal, operation->id, operation->environment, call, &session,
+                             err);
         if (r < 0)
                 return r;
-        /* A guest can die between the look at it and the request. The request never reached it, so this is no second run
-         * of anything. */
+        /* A guest can die between the look at it and the request. The request never reached it, so this is no second
+         * run of anything. */
         r = attempt(session, operation, call, &problem);
         if (r == -ESRCH) {
                 problem.code = 0;
@@ -175,8 +176,8 @@ static int check_execution(const struct sbx_sessions *sessions, const struct sbx
         return 0;
 }
 
-/* What code may allocate: a little less than the hard limit, so that it meets a MemoryError, which keeps the state, before
- * the kernel kills the guest, which does not. */
+/* What code may allocate: a little less than the hard limit, so that it meets a MemoryError, which keeps the state,
+ * before the kernel kills the guest, which does not. */
 static uint64_t soft_memory_limit(uint64_t hard_bytes) {
         uint64_t margin = hard_bytes / 16;
 
@@ -200,8 +201,7 @@ static void note_end(struct sbx_session *session, struct sbx_result *result) {
                 return;
         result->state = SBX_STATE_LOST;
         snprintf(reason, sizeof(reason), "an earlier execution ended as '%s'%s%.*s%s", sbx_end_name(result->end),
-                 length > 0 ? " (" : "",
-                 (int)sbx_utf8_cut((struct sbx_bytes){result->error_message, length}, 300),
+                 length > 0 ? " (" : "", (int)sbx_utf8_cut((struct sbx_bytes){result->error_message, length}, 300),
                  length > 0 ? result->error_message : "", length > 0 ? ")" : "");
         sbx_session_settle(session, reason);
 }
@@ -291,8 +291,12 @@ static int run_report(struct sbx_session *session, void *data, const struct sbx_
 static int operate_on_variables(struct sbx_sessions *sessions, const char *principal, const char *id, const char *what,
                                 int (*run)(struct sbx_session *, void *, const struct sbx_call *, struct sbx_error *),
                                 void *data, const struct sbx_call *call, struct sbx_error *err) {
-        struct operation operation = {.principal = principal, .id = id, .limit_ms = VARIABLES_TIMEOUT_MS, .what = what,
-                                      .run = run, .data = data};
+        struct operation operation = {.principal = principal,
+                                      .id = id,
+                                      .limit_ms = VARIABLES_TIMEOUT_MS,
+                                      .what = what,
+                                      .run = run,
+                                      .data = data};
 
         return operate(sessions, &operation, call, err);
 }
@@ -300,7 +304,8 @@ static int operate_on_variables(struct sbx_sessions *sessions, const char *princ
 int sbx_sessions_get(struct sbx_sessions *sessions, const char *principal, const char *id, const struct sbx_call *call,
                      json_t **ret_variables, struct sbx_error *err) {
         struct variables variables = {0};
-        int r = operate_on_variables(sessions, principal, id, "its variables were read", run_get, &variables, call, err);
+        int r = operate_on_variables(sessions, principal, id, "its variables were read", run_get, &variables, call,
+                                     err);
 
         if (r == 0)
                 *ret_variables = variables.all;

@@ -8,9 +8,9 @@
 #include "session/session.h"
 
 #define SBX_SESSION_ORIGIN "session"
-#define SBX_SESSION_BUCKETS 512u  /* sessions number at most a few thousand */
+#define SBX_SESSION_BUCKETS 512u     /* sessions number at most a few thousand */
 #define SBX_SESSION_EXPIRED_MAX 256u /* ids that are remembered after they expired */
-#define SBX_PRINCIPAL_MAX 256u /* bytes */
+#define SBX_PRINCIPAL_MAX 256u       /* bytes */
 
 /* Who waits for a session's turn. Lives on the waiting thread's stack. */
 struct sbx_waiter {
@@ -43,7 +43,7 @@ struct sbx_session {
 
         /* Belong to whoever has the turn. */
         struct sbx_guest_process *guest;
-        char *notice;               /* what the next result has to say; NULL: nothing */
+        char *notice;                /* what the next result has to say; NULL: nothing */
         uint64_t memory_limit_bytes; /* the guest's hard limit */
         uint64_t memory_peak_bytes;  /* as last measured; 0: unknown */
         int watch_fd;                /* epoll of stop_fd and a call's cancel_fd; -1: not needed so far */
@@ -89,9 +89,10 @@ struct sbx_sessions {
 
 /* ---- table.c: takes the lock itself unless the name ends with _locked ---- */
 
-/* The session, with the caller holding a reference and its turn. NULL id: "default"; "": a fresh one. `environment` NULL:
- * the session's own, or the configured one for a new session. -ENOENT (environment), -EINVAL (id, or a session of another
- * environment), -EBUSY (too many), -ESTALE (it expired; the next call starts a clean one), and those of sbx_turn_wait. */
+/* The session, with the caller holding a reference and its turn. NULL id: "default"; "": a fresh one. `environment`
+ * NULL: the session's own, or the configured one for a new session. -ENOENT (environment), -EINVAL (id, or a session of
+ * another environment), -EBUSY (too many), -ESTALE (it expired; the next call starts a clean one), and those of
+ * sbx_turn_wait. */
 int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
                      const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err);
 /* Gives the turn to the next waiter, and frees the session if nobody needs it any more. */
@@ -112,8 +113,8 @@ bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *princi
 
 /* ---- turn.c: first come, first served ---- */
 
-/* Called and returns with the lock held; lets go of it while it waits. 0: the turn is the caller's. -ECANCELED (by the call,
- * or the session has ended), -ETIMEDOUT. */
+/* Called and returns with the lock held; lets go of it while it waits. 0: the turn is the caller's. -ECANCELED (by the
+ * call, or the session has ended), -ETIMEDOUT. */
 int sbx_turn_wait_locked(struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err);
 void sbx_turn_pass_locked(struct sbx_session *session);
 void sbx_turn_refuse_locked(struct sbx_session *session);
@@ -124,8 +125,8 @@ void sbx_turn_refuse_locked(struct sbx_session *session);
 int sbx_session_call_begin(struct sbx_session *session, const struct sbx_call *call, uint64_t limit_ms,
                            struct sbx_call *ret_call, struct sbx_error *err);
 void sbx_session_call_end(struct sbx_session *session, const struct sbx_call *call);
-/* Sees to it that the guest lives and has `memory_bytes`, as well as that can be done without killing it. 0: what it has,
- * or the default profile's when it is started. */
+/* Sees to it that the guest lives and has `memory_bytes`, as well as that can be done without killing it. 0: what it
+ * has, or the default profile's when it is started. */
 int sbx_session_ready(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
                       struct sbx_error *err);
 /* After the guest has run something: publishes what changed. When it died, `reason` goes into the next notice. */

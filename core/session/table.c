@@ -133,7 +133,8 @@ static int session_new(struct sbx_sessions *sessions, struct sbx_backend_pool *b
 /* Counts it in, unless there are too many. */
 static int session_admit_locked(struct sbx_sessions *sessions, struct sbx_session *session, struct sbx_error *err) {
         if (sessions->live >= sessions->sessions_max)
-                return sbx_error_set(err, -EBUSY, ORIGIN, "Destroy a session that is no longer needed (destroy_session), "
+                return sbx_error_set(err, -EBUSY, ORIGIN,
+                                     "Destroy a session that is no longer needed (destroy_session), "
                                      "wait until an idle one expires, or raise the setting max_sessions.",
                                      "%u sessions are active, which is the maximum", sessions->live);
         sessions->live++;
@@ -171,7 +172,8 @@ static int check_environment(const struct sbx_session *session, const char *envi
 
         if (environment == NULL || strcmp(environment, own) == 0)
                 return 0;
-        return sbx_error_set(err, -EINVAL, ORIGIN, "Leave the environment out, use another session_id, or destroy the "
+        return sbx_error_set(err, -EINVAL, ORIGIN,
+                             "Leave the environment out, use another session_id, or destroy the "
                              "session first.",
                              "session '%s' runs in environment '%s' and can't move to '%.64s'", session->id, own,
                              environment);
@@ -183,10 +185,12 @@ static int check_expired_locked(struct sbx_sessions *sessions, const char *princ
                                 struct sbx_error *err) {
         if (!sbx_expired_remove_locked(sessions, principal, id))
                 return 0;
-        return sbx_error_set(err, -ESTALE, ORIGIN, "Call again to start a clean session of that name; define again what "
+        return sbx_error_set(err, -ESTALE, ORIGIN,
+                             "Call again to start a clean session of that name; define again what "
                              "it needs.",
                              "session '%s' expired after %.0f minutes without use and its variables are gone; nothing "
-                             "was run", id, (double)sessions->ttl_ns / (60.0 * (double)SBX_NS_PER_S));
+                             "was run",
+                             id, (double)sessions->ttl_ns / (60.0 * (double)SBX_NS_PER_S));
 }
 
 /* Waits for the turn of a session of the table. */

@@ -42,14 +42,16 @@ static void queue_remove(struct sbx_session *session, struct sbx_waiter *waiter)
 
 static int describe_wait_failure(const struct sbx_session *session, int code, struct sbx_error *err) {
         if (code == -ETIMEDOUT)
-                return sbx_error_set(err, code, ORIGIN, "Try again, use another session_id, or destroy the session, which "
+                return sbx_error_set(err, code, ORIGIN,
+                                     "Try again, use another session_id, or destroy the session, which "
                                      "cancels what it runs.",
                                      "session '%s' was busy until the deadline of this call; nothing was run",
                                      session->id);
         if (code == -ECANCELED)
-                return sbx_error_set(err, code, ORIGIN, NULL, "cancelled while waiting for session '%s'; nothing was run",
-                                     session->id);
-        return sbx_error_set(err, code, ORIGIN, NULL, "waiting for session '%s': %s", session->id, SBX_ERRNO_TEXT(code));
+                return sbx_error_set(err, code, ORIGIN, NULL,
+                                     "cancelled while waiting for session '%s'; nothing was run", session->id);
+        return sbx_error_set(err, code, ORIGIN, NULL, "waiting for session '%s': %s", session->id,
+                             SBX_ERRNO_TEXT(code));
 }
 
 int sbx_turn_wait_locked(struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err) {

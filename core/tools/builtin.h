@@ -6,7 +6,7 @@
 
 #define SBX_BUILTIN_TIMEOUT_MAX_S 300 /* of execute_python, as in snipara-sandbox; the runtime itself allows 600 */
 
-#define SBX_BUILTIN(name)                                                                                          \
+#define SBX_BUILTIN(name)                                                                                              \
         int name(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result, struct sbx_error *err)
 
 SBX_BUILTIN(sbx_builtin_execute_python); /* builtin_execute.c */

@@ -97,7 +97,8 @@ SBX_BUILTIN(sbx_builtin_set_context) {
                 return r;
         r = sbx_buffer_printf(&text, "Set context['%s'] = %s", key, repr);
         if (r < 0)
-                return sbx_error_set(err, r, ORIGIN, NULL, "the variable is set but can't be shown: %s", SBX_ERRNO_TEXT(r));
+                return sbx_error_set(err, r, ORIGIN, NULL, "the variable is set but can't be shown: %s",
+                                     SBX_ERRNO_TEXT(r));
         return sbx_builtin_text(false, text.data, ret_result, err);
 }
 

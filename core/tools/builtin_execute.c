@@ -13,8 +13,8 @@
 #define PROGRESS_INTERVAL_NS (100 * SBX_NS_PER_MS) /* between two notes of output */
 #define PROGRESS_LINE_MAX 160u                     /* bytes of output in one */
 
-/* snekbox's wall-clock limit. Its 70 MB of memory are too few for an interpreter with preloaded modules, which the cgroup
- * counts here: 128 MB, the profile "quick". */
+/* snekbox's wall-clock limit. Its 70 MB of memory are too few for an interpreter with preloaded modules, which the
+ * cgroup counts here: 128 MB, the profile "quick". */
 #define SCRIPT_TIMEOUT_MS UINT64_C(6000)
 #define SCRIPT_PROFILE "quick"
 
@@ -103,7 +103,8 @@ SBX_BUILTIN(sbx_builtin_execute_python) {
         int r = get_code(arguments, &execution.code, err);
 
         if (r == 0)
-                r = sbx_json_get_int(arguments, "arguments", "timeout", 0, 1, SBX_BUILTIN_TIMEOUT_MAX_S, &timeout_s, err);
+                r = sbx_json_get_int(arguments, "arguments", "timeout", 0, 1, SBX_BUILTIN_TIMEOUT_MAX_S, &timeout_s,
+                                     err);
         if (r == 0)
                 r = sbx_json_get_string(arguments, "arguments", "profile", SBX_JSON_REQUIRED, &execution.profile, err);
         if (r == 0)

@@ -85,7 +85,8 @@ SBX_BUILTIN(sbx_builtin_destroy_session) {
         }
         if (r == 0 && strcmp(id, SBX_SESSION_DEFAULT) == 0)
                 return sbx_builtin_text(false, "Default session reset", ret_result, err);
-        if (sbx_buffer_printf(&text, "Session '%.*s' %s", SBX_SESSION_ID_MAX, id, r == 0 ? "destroyed" : "not found") < 0)
+        if (sbx_buffer_printf(&text, "Session '%.*s' %s", SBX_SESSION_ID_MAX, id, r == 0 ? "destroyed" : "not found") <
+            0)
                 return SBX_NOMEM(err, ORIGIN);
         return sbx_builtin_text(r < 0, text.data, ret_result, err);
 }

@@ -23,12 +23,13 @@ int sbx_content_add_text(json_t *result, struct sbx_bytes text) {
 
         if (r < 0)
                 return r;
-        return add_block(result, json_pack("{s:s, s:o}", "type", "text", "text", sbx_json_text(sbx_buffer_bytes(&clipped))));
+        return add_block(result,
+                         json_pack("{s:s, s:o}", "type", "text", "text", sbx_json_text(sbx_buffer_bytes(&clipped))));
 }
 
 int sbx_content_add_image(json_t *result, const char *mime_type, struct sbx_bytes base64) {
-        return add_block(result, json_pack("{s:s, s:o, s:s}", "type", "image", "data", sbx_json_text(base64), "mimeType",
-                                           mime_type));
+        return add_block(result, json_pack("{s:s, s:o, s:s}", "type", "image", "data", sbx_json_text(base64),
+                                           "mimeType", mime_type));
 }
 
 json_t *sbx_content_text(bool is_error, const char *text) {

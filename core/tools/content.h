@@ -19,6 +19,6 @@ int sbx_content_add_image(json_t *result, const char *mime_type, struct sbx_byte
 json_t *sbx_content_text(bool is_error, const char *text);
 /* "Error: message", and the hint on a line of its own. */
 json_t *sbx_content_error(const struct sbx_error *problem);
-/* Text of at most `max_characters`, and a marker in its middle that tells how much was cut when it is longer: two thirds
- * are the head, one third the tail. What is not UTF-8 is repaired. -ENOMEM, -EFBIG. */
+/* Text of at most `max_characters`, and a marker in its middle that tells how much was cut when it is longer: two
+ * thirds are the head, one third the tail. What is not UTF-8 is repaired. -ENOMEM, -EFBIG. */
 int sbx_text_clip(struct sbx_bytes text, size_t max_characters, struct sbx_buffer *out);

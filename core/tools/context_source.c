@@ -29,7 +29,8 @@ static int parse_result(struct sbx_bytes bytes, const char *tool, json_t **ret_r
         if (!json_is_array(json_object_get(result, "content")))
                 return sbx_error_set(err, -EBADMSG, ORIGIN, "Tell the author of the context source.",
                                      "%s: its result has no content array", tool);
-        if (!json_is_boolean(json_object_get(result, "isError")) && json_object_set_new(result, "isError", json_false()) < 0)
+        if (!json_is_boolean(json_object_get(result, "isError")) &&
+            json_object_set_new(result, "isError", json_false()) < 0)
                 return SBX_NOMEM(err, ORIGIN);
         *ret_result = steal_pointer(result);
         return 0;

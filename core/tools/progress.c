@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress of calls: strictly increasing, never after the end, and a heartbeat from one thread for all long calls, because
- * clients give up on a call that is silent for a minute. */
+/* Progress of calls: strictly increasing, never after the end, and a heartbeat from one thread for all long calls,
+ * because clients give up on a call that is silent for a minute. */
 #include "tools/state.h"
 
 #include <math.h>
@@ -69,8 +69,8 @@ static void tell_elapsed(struct sbx_beat *beat) {
 
 /* ---- the thread ---- */
 
-/* One that is due; NULL: none is, look again at `*ret_next_ns` (0: when woken). A beat whose receiver is slow holds up the
- * others' heartbeats, but no call. */
+/* One that is due; NULL: none is, look again at `*ret_next_ns` (0: when woken). A beat whose receiver is slow holds up
+ * the others' heartbeats, but no call. */
 static struct sbx_beat *find_due_locked(const struct sbx_beats *beats, uint64_t *ret_next_ns) {
         uint64_t now = sbx_clock_ns(), next = 0;
 

@@ -35,11 +35,11 @@ static int check_texts(const struct sbx_tool *tool, struct sbx_error *err) {
                                      tool->name != NULL ? tool->name : "", NAME_MAX_BYTES);
         if (tool->description == NULL || tool->description[0] == '\0' ||
             strlen(tool->description) > DESCRIPTION_MAX_BYTES)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
-                                     "tool '%s': its description must have 1 to %u bytes", tool->name,
-                                     DESCRIPTION_MAX_BYTES);
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its description must have 1 to %u bytes",
+                                     tool->name, DESCRIPTION_MAX_BYTES);
         if (tool->input_schema == NULL || tool->run == NULL)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': it needs a schema and a function", tool->name);
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': it needs a schema and a function",
+                                     tool->name);
         return 0;
 }
 
@@ -47,11 +47,12 @@ static int check_texts(const struct sbx_tool *tool, struct sbx_error *err) {
 static int check_schema(const char *name, const json_t *schema, struct sbx_error *err) {
         static const char *const refused[] = {"oneOf", "anyOf", "allOf"};
         const char *type = json_string_value(json_object_get(schema, "type"));
-        const json_t *properties = json_object_get(schema, "properties"), *required = json_object_get(schema, "required");
+        const json_t *properties = json_object_get(schema, "properties"),
+                     *required = json_object_get(schema, "required");
 
         if (type == NULL || strcmp(type, "object") != 0)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': the root of its schema must have type object",
-                                     name);
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
+                                     "tool '%s': the root of its schema must have type object", name);
         for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
                 if (json_object_get(schema, refused[i]) != NULL)
                         return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
@@ -69,7 +70,8 @@ static int parse_definition_json(const struct sbx_tool *tool, const char *text, 
         if (r < 0)
                 sbx_error_wrap(err, "tool '%s'", tool->name);
         else if (!json_is_object(*ret))
-                r = sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its %s must be a JSON object", tool->name, what);
+                r = sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its %s must be a JSON object", tool->name,
+                                  what);
         return r;
 }
 
@@ -80,8 +82,9 @@ static int make_listing(const struct sbx_tool *tool, struct sbx_tool_entry *entr
 
         if (r < 0)
                 return r;
-        entry->listing = json_pack("{s:s, s:s*, s:s, s:O, s:O}", "name", tool->name, "title", tool->title, "description",
-                                   tool->description, "inputSchema", entry->schema, "annotations", annotations);
+        entry->listing =
+                json_pack("{s:s, s:s*, s:s, s:O, s:O}", "name", tool->name, "title", tool->title, "description",
+                          tool->description, "inputSchema", entry->schema, "annotations", annotations);
         if (entry->listing == NULL) /* out of memory, or a text that is not UTF-8 */
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its definition can't be JSON", tool->name);
         return 0;
@@ -268,18 +271,20 @@ int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, j
         status = run_tool(entry, arguments, &watched, &result);
         sbx_beat_end(&beat);
         if (observed)
-                observer->called(observer->data,
-                                 &(struct sbx_tool_record){.tool = entry->tool.name,
-                                                           .principal = context->principal != NULL ? context->principal : "",
-                                                           .arguments = given,
-                                                           .result = result,
-                                                           .status = status,
-                                                           .duration_ns = sbx_clock_ns() - begin_ns});
+                observer->called(
+                        observer->data,
+                        &(struct sbx_tool_record){.tool = entry->tool.name,
+                                                  .principal = context->principal != NULL ? context->principal : "",
+                                                  .arguments = given,
+                                                  .result = result,
+                                                  .status = status,
+                                                  .duration_ns = sbx_clock_ns() - begin_ns});
         *ret_status = status;
         if (result == NULL)
                 return SBX_NOMEM(err, ORIGIN);
         r = sbx_json_encode(result, out_json);
-        return r < 0 ? sbx_error_set(err, r, ORIGIN, NULL, "the result of %s: %s", entry->tool.name, SBX_ERRNO_TEXT(r)) : 0;
+        return r < 0 ? sbx_error_set(err, r, ORIGIN, NULL, "the result of %s: %s", entry->tool.name, SBX_ERRNO_TEXT(r))
+                     : 0;
 }
 
 int sbx_tools_call(struct sbx_tools *tools, const char *name, struct sbx_bytes arguments,

@@ -76,8 +76,8 @@ static const char *state_sentence(enum sbx_state state) {
 static int add_failure(const struct sbx_result *result, bool fresh, struct sbx_buffer *out) {
         const char *title = result->end == SBX_END_ERROR ? result->error_type : end_title(result->end);
         const char *message = result->error_message != NULL ? result->error_message : "";
-        int r = sbx_buffer_printf(out, "Error: %s%s%s\n", title != NULL ? title : "", title != NULL && message[0] != '\0' ?
-                                  ": " : "", message);
+        int r = sbx_buffer_printf(out, "Error: %s%s%s\n", title != NULL ? title : "",
+                                  title != NULL && message[0] != '\0' ? ": " : "", message);
 
         if (r == 0 && !fresh && (result->end != SBX_END_ERROR || result->state != SBX_STATE_KEPT))
                 r = sbx_buffer_printf(out, "%s\n", state_sentence(result->state));
@@ -138,8 +138,8 @@ static int build_text(const struct sbx_result *result, bool fresh, bool script, 
 /* ---- displays ---- */
 
 struct displays {
-        unsigned images, texts;        /* shown */
-        unsigned too_many, too_large;  /* not shown */
+        unsigned images, texts;       /* shown */
+        unsigned too_many, too_large; /* not shown */
 };
 
 static bool is_image(const char *mime_type) {
@@ -196,10 +196,13 @@ static int add_displays(const struct sbx_result *result, json_t *content) {
                         seen.too_many++;
         }
         if (r == 0 && seen.too_large > 0)
-                r = sbx_buffer_printf(&note, "[%u image(s) larger than %zu kB not shown: make the figure smaller or lower "
-                                      "its dpi]\n", seen.too_large, SBX_RENDER_IMAGE_BYTES_MAX / 1000);
+                r = sbx_buffer_printf(&note,
+                                      "[%u image(s) larger than %zu kB not shown: make the figure smaller or lower "
+                                      "its dpi]\n",
+                                      seen.too_large, SBX_RENDER_IMAGE_BYTES_MAX / 1000);
         if (r == 0 && seen.too_many + result->display_dropped_count > 0)
-                r = sbx_buffer_printf(&note, "[%llu display(s) not shown: at most %u images and %u texts are, and "
+                r = sbx_buffer_printf(&note,
+                                      "[%llu display(s) not shown: at most %u images and %u texts are, and "
                                       "max_display_bytes of data]\n",
                                       (unsigned long long)(seen.too_many + result->display_dropped_count),
                                       SBX_RENDER_IMAGES_MAX, SBX_RENDER_TEXTS_MAX);
@@ -211,8 +214,8 @@ static int add_displays(const struct sbx_result *result, json_t *content) {
 static json_t *make_facts(const struct sbx_result *result) {
         return json_pack("{s:{s:s, s:s, s:f, s:f, s:I, s:s, s:s?, s:I}}", "snipara-sandbox/execution", "end",
                          sbx_end_name(result->end), "state", sbx_state_name(result->state), "duration_ms",
-                         (double)(result->duration_ns / 1000) / 1000, "cpu_ms", (double)(result->cpu_ns / 1000) / 1000, "memory_peak_bytes",
-                         (json_int_t)result->memory_peak_bytes, "session_id",
+                         (double)(result->duration_ns / 1000) / 1000, "cpu_ms", (double)(result->cpu_ns / 1000) / 1000,
+                         "memory_peak_bytes", (json_int_t)result->memory_peak_bytes, "session_id",
                          result->session_id != NULL ? result->session_id : "", "isolation", result->isolation,
                          "dropped_bytes", (json_int_t)(result->stdout_dropped_bytes + result->stderr_dropped_bytes));
 }

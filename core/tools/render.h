@@ -10,7 +10,7 @@
 #define SBX_RENDER_TEXTS_MAX 8u                         /* displays that are text */
 #define SBX_RENDER_TEXT_MAX 10000u                      /* characters of one of them */
 
-/* `fresh`: the session was the execution's alone, so its state is of no interest. `script`: as a program's output, without
- * values. -ENOMEM. */
+/* `fresh`: the session was the execution's alone, so its state is of no interest. `script`: as a program's output,
+ * without values. -ENOMEM. */
 int sbx_render_result(const struct sbx_result *result, bool fresh, bool script, json_t **ret_result,
                       struct sbx_error *err);

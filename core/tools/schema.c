@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments against the subset of JSON Schema that tools use: checking, with an error that says what would do, and filling
- * in defaults. */
+/* Arguments against the subset of JSON Schema that tools use: checking, with an error that says what would do, and
+ * filling in defaults. */
 #include "tools/state.h"
-
-#include <math.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -66,9 +64,11 @@ static void join_names(const json_t *names, char *text, size_t size) {
 /* ---- types ---- */
 
 static bool is_integral(const json_t *value) {
+        double number = json_real_value(value); /* 0 for other types */
+
         /* JSON Schema counts 5.0 as an integer. 2^53 is where a double stops telling integers apart. */
-        return json_is_real(value) && floor(json_real_value(value)) == json_real_value(value) &&
-               fabs(json_real_value(value)) <= 9007199254740992.0;
+        return json_is_real(value) && number >= -9007199254740992.0 && number <= 9007199254740992.0 &&
+               (double)(json_int_t)number == number;
 }
 
 static bool has_type(const json_t *value, const char *type) {
@@ -104,8 +104,8 @@ static int check_type(const json_t *schema, const json_t *value, const struct pl
                 return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: must be of type %s, not %s", at->path,
                                      json_string_value(type), type_name(value));
         join_names(type, list, sizeof(list));
-        return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: must be of one of the types %s, not %s", at->path, list,
-                             type_name(value));
+        return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: must be of one of the types %s, not %s", at->path,
+                             list, type_name(value));
 }
 
 /* ---- values ---- */
@@ -123,8 +123,8 @@ static int check_enum(const json_t *schema, const json_t *value, const struct pl
         }
         join_names(allowed, list, sizeof(list));
         if (json_is_string(value))
-                return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: unknown value '%.64s'; allowed are %s", at->path,
-                                     json_string_value(value), list);
+                return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: unknown value '%.64s'; allowed are %s",
+                                     at->path, json_string_value(value), list);
         return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: not one of the values that are allowed: %s", at->path,
                              list);
 }
@@ -137,11 +137,13 @@ static int check_range(const json_t *schema, const json_t *value, const struct p
             (!json_is_number(maximum) || number <= json_number_value(maximum)))
                 return 0;
         if (json_is_number(minimum) && json_is_number(maximum))
-                return sbx_error_set(at->err, -ERANGE, ORIGIN, NULL, "%s: %.15g is out of range; allowed are %.15g to %.15g",
-                                     at->path, number, json_number_value(minimum), json_number_value(maximum));
+                return sbx_error_set(at->err, -ERANGE, ORIGIN, NULL,
+                                     "%s: %.15g is out of range; allowed are %.15g to %.15g", at->path, number,
+                                     json_number_value(minimum), json_number_value(maximum));
         if (json_is_number(minimum))
-                return sbx_error_set(at->err, -ERANGE, ORIGIN, NULL, "%s: %.15g is out of range; it must be at least %.15g",
-                                     at->path, number, json_number_value(minimum));
+                return sbx_error_set(at->err, -ERANGE, ORIGIN, NULL,
+                                     "%s: %.15g is out of range; it must be at least %.15g", at->path, number,
+                                     json_number_value(minimum));
         return sbx_error_set(at->err, -ERANGE, ORIGIN, NULL, "%s: %.15g is out of range; it must be at most %.15g",
                              at->path, number, json_number_value(maximum));
 }
@@ -162,11 +164,11 @@ static int check_size(const json_t *schema, const char *least, const char *most,
         const json_t *minimum = json_object_get(schema, least), *maximum = json_object_get(schema, most);
 
         if (json_is_integer(minimum) && (json_int_t)size < json_integer_value(minimum))
-                return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: has %zu %s, at least %lld are needed", at->path,
-                                     size, unit, (long long)json_integer_value(minimum));
+                return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: has %zu %s, at least %lld are needed",
+                                     at->path, size, unit, (long long)json_integer_value(minimum));
         if (json_is_integer(maximum) && (json_int_t)size > json_integer_value(maximum))
-                return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: has %zu %s, at most %lld are allowed", at->path,
-                                     size, unit, (long long)json_integer_value(maximum));
+                return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: has %zu %s, at most %lld are allowed",
+                                     at->path, size, unit, (long long)json_integer_value(maximum));
         return 0;
 }
 
@@ -221,8 +223,8 @@ static int refuse_unknown(const json_t *properties, const char *key, const struc
         snprintf(hint, sizeof(hint), "Arguments are: %s.", list);
         near = sbx_nearest(key, names, count);
         if (count == 0)
-                return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s.%.64s: unknown argument; there are none", at->path,
-                                     key);
+                return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s.%.64s: unknown argument; there are none",
+                                     at->path, key);
         if (near != NULL)
                 return sbx_error_set(at->err, -EINVAL, ORIGIN, hint, "%s.%.64s: unknown argument; did you mean '%s'?",
                                      at->path, key, near);

@@ -29,14 +29,14 @@ struct sbx_beat {
         pthread_mutex_t lock;                   /* protects last_progress, and is held while it is told */
         double last_progress;
         uint64_t started_ns;
-        uint64_t last_ns; /* atomic */
+        uint64_t last_ns;    /* atomic */
         bool listed, in_use; /* protected by owner->lock */
 };
 
 struct sbx_beats {
         pthread_mutex_t lock;
-        pthread_cond_t wake;  /* the thread has something to look at */
-        pthread_cond_t idle;  /* a beat is not in use any more */
+        pthread_cond_t wake; /* the thread has something to look at */
+        pthread_cond_t idle; /* a beat is not in use any more */
         struct sbx_beat *first;
         pthread_t thread;
         bool runs, stop;
@@ -55,8 +55,8 @@ void sbx_beat_end(struct sbx_beat *beat);
 /* All protected by `lock`. */
 struct sbx_tool_threads {
         pthread_mutex_t lock;
-        pthread_cond_t work;  /* something to run, or the end */
-        pthread_cond_t ended; /* a thread has gone */
+        pthread_cond_t work;                /* something to run, or the end */
+        pthread_cond_t ended;               /* a thread has gone */
         struct sbx_tool_task *first, *last; /* queued, oldest first */
         struct sbx_tool_task *running;
         unsigned queued, threads, idle;

@@ -48,7 +48,8 @@ void sbx_tool_task_unref(struct sbx_tool_task *task) {
         free(task);
 }
 
-static void report_done(struct sbx_tool_task *task, int status, struct sbx_bytes result, const struct sbx_error *problem) {
+static void report_done(struct sbx_tool_task *task, int status, struct sbx_bytes result,
+                        const struct sbx_error *problem) {
         task->events.done(task->events.data, status, result, status < 0 ? problem : NULL);
 }
 
@@ -76,7 +77,8 @@ static void run_task(struct sbx_tool_task *task) {
         if (status == 0 && is_cancelled(task))
                 status = sbx_error_set(&task->problem, -ECANCELED, ORIGIN, NULL, "cancelled before it began");
         else if (status == 0)
-                r = sbx_tools_run(task->tools, task->entry, task->arguments, &context, &status, &result, &task->problem);
+                r = sbx_tools_run(task->tools, task->entry, task->arguments, &context, &status, &result,
+                                  &task->problem);
         if (r < 0)
                 report_done(task, r, (struct sbx_bytes){0}, &task->problem);
         else if (result.size > 0 && (status != -ECANCELED || !is_cancelled(task)))
@@ -160,8 +162,8 @@ static void end_locked(struct sbx_tool_threads *threads, struct sbx_tool_task *t
 
 static void *thread_run(void *data);
 
-/* Sees to it that somebody looks at the queue. A thread that takes a task passes the call on when there is more, so one is
- * enough. -EAGAIN: no thread can be had, and there is none. */
+/* Sees to it that somebody looks at the queue. A thread that takes a task passes the call on when there is more, so one
+ * is enough. -EAGAIN: no thread can be had, and there is none. */
 static int wake_one_locked(struct sbx_tool_threads *threads) {
         pthread_t thread;
         int r;

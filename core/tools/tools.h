@@ -65,8 +65,8 @@ int sbx_tools_list(struct sbx_tools *tools, struct sbx_buffer *out_json, struct 
 /* Runs on the caller's thread. -ENOENT: unknown tool (the error suggests the nearest name). */
 int sbx_tools_call(struct sbx_tools *tools, const char *name, struct sbx_bytes arguments,
                    const struct sbx_tool_context *context, struct sbx_buffer *out_json, struct sbx_error *err);
-/* The services that plugins get in struct sbx_host. submit queues a call for the threads of the pool: at most 64, started
- * when needed and ended after 10 idle seconds; at most 1024 calls wait, then it answers -EBUSY. */
+/* The services that plugins get in struct sbx_host. submit queues a call for the threads of the pool: at most 64,
+ * started when needed and ended after 10 idle seconds; at most 1024 calls wait, then it answers -EBUSY. */
 void sbx_tools_services(struct sbx_tools *tools, struct sbx_tool_services *ret_services);
 
 /* Checks `arguments` against the subset of JSON Schema that tools use (type, properties, required,

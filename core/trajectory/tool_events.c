@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tool calls as events: what was called, by whom, how it ended. Never the arguments or the result themselves, which may hold
- * what nobody wants in a log; a digest and a size say which they were. */
+/* Tool calls as events: what was called, by whom, how it ended. Never the arguments or the result themselves, which may
+ * hold what nobody wants in a log; a digest and a size say which they were. */
 #include "trajectory/trajectory.h"
 
 #include "base/cleanup.h"
@@ -23,12 +23,13 @@ static int add_arguments(json_t *event, const json_t *arguments) {
         if (session_id != NULL && json_object_set_new(event, "session_id", json_string(session_id)) < 0)
                 return -ENOMEM;
         return json_object_set_new(event, "arguments_sha256", json_string(digest)) < 0 ||
-                               json_object_set_new(event, "arguments_bytes", json_integer((json_int_t)strlen(text))) < 0 ?
-                       -ENOMEM :
-                       0;
+                               json_object_set_new(event, "arguments_bytes", json_integer((json_int_t)strlen(text))) < 0
+                       ? -ENOMEM
+                       : 0;
 }
 
-/* What an execution's result says of itself: "end", "state", times, memory, isolation. A copy: another thread frees it. */
+/* What an execution's result says of itself: "end", "state", times, memory, isolation. A copy: another thread frees it.
+ */
 static int add_execution(json_t *event, const json_t *result) {
         const json_t *facts = json_object_get(json_object_get(result, "_meta"), "snipara-sandbox/execution");
         _cleanup_json_ json_t *copy = NULL;
@@ -41,9 +42,9 @@ static int add_execution(json_t *event, const json_t *result) {
 
 static void on_call(void *data, const struct sbx_tool_record *record) {
         bool is_error = record->status < 0 || json_is_true(json_object_get(record->result, "isError"));
-        _cleanup_json_ json_t *event = json_pack("{s:s, s:s, s:b, s:f}", "tool", record->tool, "principal", record->principal,
-                                                 "is_error", (int)is_error, "call_ms",
-                                                 (double)(record->duration_ns / 1000) / 1000);
+        _cleanup_json_ json_t *event =
+                json_pack("{s:s, s:s, s:b, s:f}", "tool", record->tool, "principal", record->principal, "is_error",
+                          (int)is_error, "call_ms", (double)(record->duration_ns / 1000) / 1000);
 
         if (event == NULL || record->arguments == NULL || add_arguments(event, record->arguments) < 0 ||
             add_execution(event, record->result) < 0)
@@ -54,5 +55,6 @@ static void on_call(void *data, const struct sbx_tool_record *record) {
 }
 
 void sbx_trajectory_watch_tools(struct sbx_trajectory *trajectory, struct sbx_tools *tools) {
-        sbx_tools_observe(tools, &(struct sbx_tool_observer){.data = trajectory, .active = is_active, .called = on_call});
+        sbx_tools_observe(tools,
+                          &(struct sbx_tool_observer){.data = trajectory, .active = is_active, .called = on_call});
 }

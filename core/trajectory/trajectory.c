@@ -15,7 +15,7 @@
 #define QUEUE_MAX 1024u
 #define SINKS_MAX 16u
 #define EVENT_MAX_BYTES ((size_t)1 << 20)
-#define WAIT_MAX_NS SBX_NS_PER_S  /* for a place in the queue */
+#define WAIT_MAX_NS SBX_NS_PER_S    /* for a place in the queue */
 #define FLUSH_AFTER_NS SBX_NS_PER_S /* without an event */
 #define ID_SIZE 33
 
@@ -84,7 +84,8 @@ static void deliver(struct sbx_trajectory *trajectory, struct event *event, unsi
                 struct sbx_error problem = {0};
 
                 report_sink(trajectory, sink,
-                            encoded < 0 ? encoded : ops->event(sink->instance->state, sbx_buffer_bytes(&json), &problem),
+                            encoded < 0 ? encoded
+                                        : ops->event(sink->instance->state, sbx_buffer_bytes(&json), &problem),
                             &problem);
         }
         json_decref(event->object);
@@ -197,8 +198,7 @@ int sbx_trajectory_emit(struct sbx_trajectory *trajectory, const char *trajector
 
 /* ---- the whole ---- */
 
-int sbx_trajectory_new(const struct sbx_logger *logger, struct sbx_trajectory **ret_trajectory,
-                       struct sbx_error *err) {
+int sbx_trajectory_new(const struct sbx_logger *logger, struct sbx_trajectory **ret_trajectory, struct sbx_error *err) {
         struct sbx_trajectory *trajectory = calloc(1, sizeof(*trajectory));
         uint64_t random[2];
 

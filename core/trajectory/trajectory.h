@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trajectory events and their fan-out to sinks. A queue and one thread keep slow sinks out of the way of executions. When
- * the queue is full the caller waits, for a second at most; then the event is dropped, counted, and told as an event
- * "events_dropped". A sink that fails is reported once, and again when it works; nothing fails because of it.
+/* Trajectory events and their fan-out to sinks. A queue and one thread keep slow sinks out of the way of executions.
+ * When the queue is full the caller waits, for a second at most; then the event is dropped, counted, and told as an
+ * event "events_dropped". A sink that fails is reported once, and again when it works; nothing fails because of it.
  * Thread-safe. docs/trajectory.md lists the events. */
 #pragma once
 
@@ -12,8 +12,7 @@
 
 struct sbx_trajectory;
 
-int sbx_trajectory_new(const struct sbx_logger *logger, struct sbx_trajectory **ret_trajectory,
-                       struct sbx_error *err);
+int sbx_trajectory_new(const struct sbx_logger *logger, struct sbx_trajectory **ret_trajectory, struct sbx_error *err);
 void sbx_trajectory_free(struct sbx_trajectory *trajectory); /* delivers what is queued, flushes */
 /* `sink` outlives the trajectory. -ENOSPC: there are 16 already. */
 int sbx_trajectory_add_sink(struct sbx_trajectory *trajectory, const struct sbx_instance *sink, struct sbx_error *err);
@@ -21,7 +20,8 @@ bool sbx_trajectory_active(const struct sbx_trajectory *trajectory); /* false: n
 /* Of what happens outside a run: random, the same for the life of the trajectory. Borrowed. */
 const char *sbx_trajectory_id(const struct sbx_trajectory *trajectory);
 /* Takes the reference of `event` (an object of the caller alone; NULL is -ENOMEM), adds "trajectory_id", "event",
- * "timestamp" and "sequence". `trajectory_id` NULL: sbx_trajectory_id. -EBUSY: dropped. Without a sink: 0, and nothing. */
+ * "timestamp" and "sequence". `trajectory_id` NULL: sbx_trajectory_id. -EBUSY: dropped. Without a sink: 0, and nothing.
+ */
 int sbx_trajectory_emit(struct sbx_trajectory *trajectory, const char *trajectory_id, const char *event_name,
                         json_t *event);
 

@@ -78,8 +78,11 @@ void fake_guest_kill_all(void) {
 
 struct sbx_config *fake_config(const char *const *settings) {
         char path[] = "/tmp/sbx-test-XXXXXX";
-        struct sbx_runtime_options options = {.struct_size = sizeof(options), .flags = SBX_RUNTIME_NO_ENVIRONMENT,
-                                              .config_path = path, .directory = "/", .settings = settings};
+        struct sbx_runtime_options options = {.struct_size = sizeof(options),
+                                              .flags = SBX_RUNTIME_NO_ENVIRONMENT,
+                                              .config_path = path,
+                                              .directory = "/",
+                                              .settings = settings};
         struct sbx_logger logger = {.level = SBX_LOG_ERROR};
         struct sbx_config *config = NULL;
         struct sbx_error err = {0};
@@ -96,7 +99,8 @@ struct sbx_config *fake_config(const char *const *settings) {
 
 int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
                      const struct sbx_instance **ret_instance, struct sbx_error *err) {
-        static struct sbx_instance instances[] = {{.name = "local", .module = &module}, {.name = "other", .module = &module}};
+        static struct sbx_instance instances[] = {{.name = "local", .module = &module},
+                                                  {.name = "other", .module = &module}};
 
         for (size_t i = 0; i < sizeof(instances) / sizeof(instances[0]); i++)
                 if (strcmp(instances[i].name, name) == 0) {
@@ -240,7 +244,8 @@ static enum sbx_end sleep_for(uint64_t ms, uint64_t deadline_ns, const struct sb
 }
 
 static int perform(struct sbx_guest_process *guest, const char *word, const char *argument,
-                   const struct sbx_guest_execution *execution, const struct sbx_call *call, struct sbx_result *result) {
+                   const struct sbx_guest_execution *execution, const struct sbx_call *call,
+                   struct sbx_result *result) {
         int64_t number = 0;
 
         (void)sbx_number_int(argument, &number);
@@ -261,7 +266,8 @@ static int perform(struct sbx_guest_process *guest, const char *word, const char
         return 0;
 }
 
-static int fill(struct sbx_guest_process *guest, const struct sbx_guest_execution *execution, struct sbx_result *result) {
+static int fill(struct sbx_guest_process *guest, const struct sbx_guest_execution *execution,
+                struct sbx_result *result) {
         char value[32];
         int r;
 

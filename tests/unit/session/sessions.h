@@ -40,7 +40,8 @@ static inline void table_close(struct table *table) {
 }
 
 static inline struct sbx_execution execution_of(const char *id, const char *code) {
-        return (struct sbx_execution){.struct_size = sizeof(struct sbx_execution), .code = {code, strlen(code)}, .session_id = id};
+        return (struct sbx_execution){
+                .struct_size = sizeof(struct sbx_execution), .code = {code, strlen(code)}, .session_id = id};
 }
 
 /* The result is the table's until the next one. */

@@ -31,7 +31,8 @@ static void test_session_is_kept(void **state) {
         assert_int_equal(fake_guest_counts().started, 1);
         list = list_of(&table, "");
         assert_int_equal(json_array_size(list), 1);
-        assert_string_equal(json_string_value(json_array_get(json_object_get(json_array_get(list, 0), "context_keys"), 0)), "x");
+        assert_string_equal(
+                json_string_value(json_array_get(json_object_get(json_array_get(list, 0), "context_keys"), 0)), "x");
         assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "executions")), 2);
         assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "isolation")), "fake");
         table_close(&table);
@@ -301,7 +302,7 @@ static void test_variables(void **state) {
         assert_non_null(json_object_get(variables, "x"));
         assert_int_equal(sbx_sessions_clear(table.sessions, NULL, NULL, NULL, &table.err), 0);
         assert_int_equal(sbx_sessions_report(table.sessions, NULL, NULL, NULL, &report, &table.err), 0);
-        assert_contains(report.data, "fake");
+        assert_contains((const char *)report.data, "fake");
         assert_int_equal(fake_guest_counts().limits_set, 0);
         free(repr);
         free((void *)report.data);

@@ -38,9 +38,11 @@ static void test_waiting_has_an_end(void **state) {
         table_open(&table, NULL);
         runner_start(&first, &table, "s", "sleep 400");
         wait_until_busy(&table, "s");
-        late.call = (struct sbx_call){.struct_size = sizeof(struct sbx_call), .cancel_fd = -1, .deadline_ns = sbx_clock_deadline_ms(100)};
+        late.call = (struct sbx_call){
+                .struct_size = sizeof(struct sbx_call), .cancel_fd = -1, .deadline_ns = sbx_clock_deadline_ms(100)};
         runner_start(&late, &table, "s", "ok");
-        cancelled.call = (struct sbx_call){.struct_size = sizeof(struct sbx_call), .cancel_fd = eventfd(0, EFD_CLOEXEC)};
+        cancelled.call =
+                (struct sbx_call){.struct_size = sizeof(struct sbx_call), .cancel_fd = eventfd(0, EFD_CLOEXEC)};
         runner_start(&cancelled, &table, "s", "ok");
         runner_start(&patient, &table, "s", "ok");
         pause_ms(50);

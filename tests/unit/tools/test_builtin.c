@@ -16,7 +16,8 @@ static void bench_open(struct bench *bench, const char *const *settings) {
         *bench = (struct bench){0};
         table_open(&bench->table, settings);
         assert_int_equal(sbx_tools_new(&logger, &bench->tools, &bench->table.err), 0);
-        assert_int_equal(sbx_tools_add_builtin(bench->tools, bench->table.sessions, bench->table.config, &bench->table.err), 0);
+        assert_int_equal(
+                sbx_tools_add_builtin(bench->tools, bench->table.sessions, bench->table.config, &bench->table.err), 0);
 }
 
 static void bench_close(struct bench *bench) {
@@ -32,8 +33,9 @@ static const char *call(struct bench *bench, const char *name, const char *argum
 
         json_decref(bench->result);
         bench->result = NULL;
-        assert_int_equal(sbx_tools_call(bench->tools, name, (struct sbx_bytes){arguments, strlen(arguments)}, &context, &out,
-                                        &err), 0);
+        assert_int_equal(sbx_tools_call(bench->tools, name, (struct sbx_bytes){arguments, strlen(arguments)}, &context,
+                                        &out, &err),
+                         0);
         assert_int_equal(sbx_json_parse(sbx_buffer_bytes(&out), 8 << 20, "result", &bench->result, &err), 0);
         return json_string_value(json_object_get(json_array_get(json_object_get(bench->result, "content"), 0), "text"));
 }
@@ -43,8 +45,9 @@ static bool is_error(const struct bench *bench) {
 }
 
 static void test_list(void **state) {
-        static const char *const names[] = {"execute_python", "get_repl_context", "set_repl_context", "clear_repl_context",
-                                            "list_sessions", "destroy_session", "execute"};
+        static const char *const names[] = {
+                "execute_python", "get_repl_context", "set_repl_context", "clear_repl_context",
+                "list_sessions",  "destroy_session",  "execute"};
         struct bench bench;
         _cleanup_buffer_ struct sbx_buffer out = SBX_BUFFER(1 << 20);
         _cleanup_json_ json_t *list = NULL;
@@ -64,6 +67,25 @@ static void test_list(void **state) {
                 assert_null(json_object_get(tool, "outputSchema"));
                 assert_true(json_is_boolean(json_object_get(json_object_get(tool, "annotations"), "readOnlyHint")));
         }
+        bench_close(&bench);
+}
+
+/* What an agent must know stands where every client shows it. */
+static void test_contract_comes_first(void **state) {
+        static const char *const parts[] = {"persist between calls", "ends after 30 idle minutes", "128 MB",
+                                            "No network", "images"};
+        struct bench bench;
+        _cleanup_buffer_ struct sbx_buffer out = SBX_BUFFER(1 << 20);
+        _cleanup_json_ json_t *list = NULL;
+        char beginning[501];
+
+        bench_open(&bench, NULL);
+        assert_int_equal(sbx_tools_list(bench.tools, &out, &bench.table.err), 0);
+        assert_int_equal(sbx_json_parse(sbx_buffer_bytes(&out), 1 << 20, "list", &list, &bench.table.err), 0);
+        snprintf(beginning, sizeof(beginning), "%s",
+                 json_string_value(json_object_get(json_array_get(list, 0), "description")));
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+                assert_contains(beginning, parts[i]);
         bench_close(&bench);
 }
 
@@ -93,11 +115,16 @@ static void test_bad_arguments(void **state) {
         assert_string_equal(call(&bench, "execute_python", "{\"code\":\" \\n\\t\"}"), "Error: No code provided");
         assert_true(is_error(&bench));
         assert_contains(call(&bench, "execute_python", "{}"), "arguments.code: required");
-        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"timeout\":0}"), "arguments.timeout: 0 is out of range; allowed are 1 to 300");
-        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"timeout\":10000}"), "10000 is out of range; allowed are 1 to 300");
-        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"profile\":\"fast\"}"), "allowed are quick, default, analysis, extended");
-        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"sessionId\":\"x\"}"), "did you mean 'session_id'");
-        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"session_id\":\"a/b\"}"), "session_id: character 2");
+        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"timeout\":0}"),
+                        "arguments.timeout: 0 is out of range; allowed are 1 to 300");
+        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"timeout\":10000}"),
+                        "10000 is out of range; allowed are 1 to 300");
+        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"profile\":\"fast\"}"),
+                        "allowed are quick, default, analysis, extended");
+        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"sessionId\":\"x\"}"),
+                        "did you mean 'session_id'");
+        assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"session_id\":\"a/b\"}"),
+                        "session_id: character 2");
         assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\",\"session_id\":\"a\\u0000b\"}"), "session_id");
         assert_true(is_error(&bench));
         assert_int_equal(fake_guest_counts().started, 0);
@@ -108,8 +135,10 @@ static void test_ends(void **state) {
         struct bench bench;
 
         bench_open(&bench, NULL);
-        assert_contains(call(&bench, "execute_python", "{\"code\":\"sleep 9000\",\"timeout\":1}"), "Error: Timeout: it went wrong\nThe session's variables are kept.");
-        assert_contains(call(&bench, "execute_python", "{\"code\":\"crash\"}"), "Error: Killed: it went wrong\nThe session's variables are lost");
+        assert_contains(call(&bench, "execute_python", "{\"code\":\"sleep 9000\",\"timeout\":1}"),
+                        "Error: Timeout: it went wrong\nThe session's variables are kept.");
+        assert_contains(call(&bench, "execute_python", "{\"code\":\"crash\"}"),
+                        "Error: Killed: it went wrong\nThe session's variables are lost");
         assert_true(is_error(&bench));
         assert_contains(call(&bench, "execute_python", "{\"code\":\"ok\"}"), "[Session 'default' was restarted");
         assert_false(is_error(&bench));
@@ -121,11 +150,15 @@ static void test_context(void **state) {
 
         bench_open(&bench, NULL);
         assert_string_equal(call(&bench, "get_repl_context", "{}"), "Context is empty");
-        assert_string_equal(call(&bench, "set_repl_context", "{\"key\":\"k\",\"value\":\"[1, 2]\"}"), "Set context['k'] = [1, 2]");
-        assert_string_equal(call(&bench, "set_repl_context", "{\"key\":\"t\",\"value\":\"plain\"}"), "Set context['t'] = \"plain\"");
-        assert_string_equal(call(&bench, "set_repl_context", "{\"key\":\"u\",\"value\":\"\"}"), "Set context['u'] = \"\"");
+        assert_string_equal(call(&bench, "set_repl_context", "{\"key\":\"k\",\"value\":\"[1, 2]\"}"),
+                            "Set context['k'] = [1, 2]");
+        assert_string_equal(call(&bench, "set_repl_context", "{\"key\":\"t\",\"value\":\"plain\"}"),
+                            "Set context['t'] = \"plain\"");
+        assert_string_equal(call(&bench, "set_repl_context", "{\"key\":\"u\",\"value\":\"\"}"),
+                            "Set context['u'] = \"\"");
         assert_string_equal(call(&bench, "get_repl_context", ""), "Current REPL context:\n  k = 1\n  t = 1\n  u = 1");
-        assert_string_equal(call(&bench, "set_repl_context", "{\"key\":\"\",\"value\":\"1\"}"), "Error: No key provided");
+        assert_string_equal(call(&bench, "set_repl_context", "{\"key\":\"\",\"value\":\"1\"}"),
+                            "Error: No key provided");
         assert_true(is_error(&bench));
         assert_string_equal(call(&bench, "clear_repl_context", "{}"), "REPL context cleared");
         assert_string_equal(call(&bench, "get_repl_context", "{\"session_id\":\"default\"}"), "Context is empty");
@@ -137,9 +170,11 @@ static void test_sessions(void **state) {
 
         bench_open(&bench, NULL);
         assert_string_equal(call(&bench, "list_sessions", "{}"),
-                            "Active sessions (1):\nTrust level: sandboxed\n\n  - default: idle 0s, age 0s, environment: local (not started)");
+                            "Active sessions (1):\nTrust level: sandboxed\n\n  - default: idle 0s, age 0s, "
+                            "environment: local (not started)");
         call(&bench, "execute_python", "{\"code\":\"name x\",\"session_id\":\"s\"}");
-        assert_contains(call(&bench, "list_sessions", ""), "\n  - s: idle 0s, age 0s, context: ['x'], environment: local (fake)");
+        assert_contains(call(&bench, "list_sessions", ""),
+                        "\n  - s: idle 0s, age 0s, context: ['x'], environment: local (fake)");
         assert_string_equal(call(&bench, "destroy_session", "{\"session_id\":\"s\"}"), "Session 's' destroyed");
         assert_string_equal(call(&bench, "destroy_session", "{\"session_id\":\"s\"}"), "Session 's' not found");
         assert_true(is_error(&bench));
@@ -164,9 +199,10 @@ static void test_execute(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_list),     cmocka_unit_test(test_execute_python), cmocka_unit_test(test_bad_arguments),
-                cmocka_unit_test(test_ends),     cmocka_unit_test(test_context),        cmocka_unit_test(test_sessions),
-                cmocka_unit_test(test_execute),
+                cmocka_unit_test(test_list),           cmocka_unit_test(test_contract_comes_first),
+                cmocka_unit_test(test_execute_python), cmocka_unit_test(test_bad_arguments),
+                cmocka_unit_test(test_ends),           cmocka_unit_test(test_context),
+                cmocka_unit_test(test_sessions),       cmocka_unit_test(test_execute),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

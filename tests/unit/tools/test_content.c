@@ -63,8 +63,12 @@ static void test_clip_repairs(void **state) {
 /* ---- executions ---- */
 
 static void test_success(void **state) {
-        struct sbx_result result = {.stdout_text = BYTES("hello\n"), .stderr_text = BYTES("careful"), .value = "42",
-                                    .result = "'done'", .session_id = "default", .isolation = "namespaces",
+        struct sbx_result result = {.stdout_text = BYTES("hello\n"),
+                                    .stderr_text = BYTES("careful"),
+                                    .value = "42",
+                                    .result = "'done'",
+                                    .session_id = "default",
+                                    .isolation = "namespaces",
                                     .duration_ns = 1500000};
         _cleanup_json_ json_t *rendered = render(&result, false, false);
         const json_t *facts = json_object_get(json_object_get(rendered, "_meta"), "snipara-sandbox/execution");
@@ -88,7 +92,9 @@ static void test_no_output(void **state) {
 }
 
 static void test_exception(void **state) {
-        struct sbx_result result = {.end = SBX_END_ERROR, .error_type = "ValueError", .error_message = "no",
+        struct sbx_result result = {.end = SBX_END_ERROR,
+                                    .error_type = "ValueError",
+                                    .error_message = "no",
                                     .traceback = "Traceback (most recent call last):\n  ...\nValueError: no",
                                     .stdout_text = BYTES("before\n")};
         _cleanup_json_ json_t *rendered = render(&result, false, false), *script = render(&result, true, true);
@@ -108,7 +114,8 @@ static void test_ends(void **state) {
                 const char *text;
         } cases[] = {
                 {SBX_END_TIMEOUT, SBX_STATE_KEPT, "Error: Timeout: why\nThe session's variables are kept.\n"},
-                {SBX_END_TIMEOUT, SBX_STATE_LOST, "Error: Timeout: why\nThe session's variables are lost; the next call"},
+                {SBX_END_TIMEOUT, SBX_STATE_LOST,
+                 "Error: Timeout: why\nThe session's variables are lost; the next call"},
                 {SBX_END_MEMORY, SBX_STATE_KEPT, "Error: Out of memory: why\n"},
                 {SBX_END_CANCELLED, SBX_STATE_KEPT, "Error: Cancelled: why\n"},
                 {SBX_END_KILLED, SBX_STATE_LOST, "Error: Killed: why\n"},
@@ -116,7 +123,9 @@ static void test_ends(void **state) {
         };
 
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-                struct sbx_result result = {.end = cases[i].end, .state = cases[i].kept, .error_message = "why",
+                struct sbx_result result = {.end = cases[i].end,
+                                            .state = cases[i].kept,
+                                            .error_message = "why",
                                             .stdout_text = BYTES("so far")};
                 _cleanup_json_ json_t *rendered = render(&result, false, false), *fresh = render(&result, true, false);
 

@@ -12,16 +12,18 @@ static int echo(const struct sbx_tool_context *context, json_t *arguments, json_
         return *ret_result != NULL ? 0 : -ENOMEM;
 }
 
-static int break_down(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result, struct sbx_error *err) {
+static int break_down(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
+                      struct sbx_error *err) {
         return sbx_error_set(err, -EIO, "test", "Turn it.", "the handle is stuck");
 }
 
-static const struct sbx_tool echo_tool = {.name = "echo",
-                                          .description = "Says it again.",
-                                          .input_schema = "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\",\"default\":"
-                                                          "\"nothing\"}},\"additionalProperties\":false}",
-                                          .annotations = "{\"readOnlyHint\":true}",
-                                          .run = echo};
+static const struct sbx_tool echo_tool = {
+        .name = "echo",
+        .description = "Says it again.",
+        .input_schema = "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\",\"default\":"
+                        "\"nothing\"}},\"additionalProperties\":false}",
+        .annotations = "{\"readOnlyHint\":true}",
+        .run = echo};
 
 static struct sbx_tools *new_tools(void) {
         static const struct sbx_logger logger = {.level = SBX_LOG_ERROR};
@@ -32,14 +34,16 @@ static struct sbx_tools *new_tools(void) {
         return tools;
 }
 
-static json_t *call(struct sbx_tools *tools, const char *name, const char *arguments, int expected, struct sbx_error *err) {
+static json_t *call(struct sbx_tools *tools, const char *name, const char *arguments, int expected,
+                    struct sbx_error *err) {
         struct sbx_tool_context context = {.principal = ""};
         struct sbx_buffer out = SBX_BUFFER(1 << 20);
         json_t *result = NULL;
 
         *err = (struct sbx_error){0};
-        assert_int_equal(sbx_tools_call(tools, name, (struct sbx_bytes){arguments, strlen(arguments)}, &context, &out, err),
-                         expected);
+        assert_int_equal(
+                sbx_tools_call(tools, name, (struct sbx_bytes){arguments, strlen(arguments)}, &context, &out, err),
+                expected);
         if (expected == 0)
                 assert_int_equal(sbx_json_parse(sbx_buffer_bytes(&out), 1 << 20, "result", &result, err), 0);
         sbx_buffer_free(&out);
@@ -105,12 +109,14 @@ static void test_list(void **state) {
         assert_int_equal(sbx_tools_list(tools, &first, &err), 0);
         assert_int_equal(sbx_tools_list(tools, &second, &err), 0);
         assert_string_equal(first.data, second.data);
-        assert_string_equal(first.data,
-                            "[{\"name\":\"echo\",\"description\":\"Says it again.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{"
-                            "\"text\":{\"type\":\"string\",\"default\":\"nothing\"}},\"additionalProperties\":false},"
-                            "\"annotations\":{\"readOnlyHint\":true}},{\"name\":\"another\",\"title\":\"Another\",\"description\":"
-                            "\"Says it again.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\","
-                            "\"default\":\"nothing\"}},\"additionalProperties\":false},\"annotations\":{\"readOnlyHint\":true}}]");
+        assert_string_equal(
+                first.data,
+                "[{\"name\":\"echo\",\"description\":\"Says it "
+                "again.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{"
+                "\"text\":{\"type\":\"string\",\"default\":\"nothing\"}},\"additionalProperties\":false},"
+                "\"annotations\":{\"readOnlyHint\":true}},{\"name\":\"another\",\"title\":\"Another\",\"description\":"
+                "\"Says it again.\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\","
+                "\"default\":\"nothing\"}},\"additionalProperties\":false},\"annotations\":{\"readOnlyHint\":true}}]");
         sbx_buffer_free(&first);
         sbx_buffer_free(&second);
         sbx_tools_free(tools);
@@ -135,7 +141,8 @@ static void test_calls(void **state) {
         json_decref(result);
         result = call(tools, "echo", "{\"txet\":\"hi\"}", 0, &err);
         assert_true(json_is_true(json_object_get(result, "isError")));
-        assert_string_equal(text_of(result), "Error: arguments.txet: unknown argument; did you mean 'text'?\nArguments are: text.");
+        assert_string_equal(text_of(result),
+                            "Error: arguments.txet: unknown argument; did you mean 'text'?\nArguments are: text.");
         json_decref(result);
         result = call(tools, "fail", "{}", 0, &err);
         assert_true(json_is_true(json_object_get(result, "isError")));

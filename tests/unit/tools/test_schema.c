@@ -15,7 +15,8 @@ static const char schema_text[] =
         "\"deep\":{\"type\":\"boolean\"},"
         "\"maybe\":{\"type\":[\"string\",\"null\"]},"
         "\"list\":{\"type\":\"array\",\"maxItems\":3,\"items\":{\"type\":\"integer\",\"maximum\":9}},"
-        "\"inner\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"default\":7}},\"required\":[\"b\"]}},"
+        "\"inner\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"default\":7}},\"required\":["
+        "\"b\"]}},"
         "\"required\":[\"code\"],\"additionalProperties\":false}";
 
 static json_t *parse(const char *text) {
@@ -66,7 +67,8 @@ static void test_types(void **state) {
 
 static void test_ranges(void **state) {
         assert_refused("{\"code\":\"\",\"timeout\":0}", "arguments.timeout: 0 is out of range; allowed are 1 to 300");
-        assert_refused("{\"code\":\"\",\"timeout\":10000}", "arguments.timeout: 10000 is out of range; allowed are 1 to 300");
+        assert_refused("{\"code\":\"\",\"timeout\":10000}",
+                       "arguments.timeout: 10000 is out of range; allowed are 1 to 300");
         assert_refused("{\"code\":\"\",\"ratio\":-0.5}", "at least 0");
         assert_refused("{\"code\":\"\",\"list\":[10]}", "arguments.list[0]: 10 is out of range");
         assert_refused("{\"code\":\"\",\"list\":[1,2,3,4]}", "has 4 items, at most 3");
@@ -76,13 +78,15 @@ static void test_ranges(void **state) {
 
 static void test_characters_are_counted(void **state) {
         struct sbx_error err;
-        _cleanup_json_ json_t *arguments = apply("{\"code\":\"\",\"name\":\"\\u00e4\\u00f6\\u00fc\\ud83d\\ude00\"}", &err);
+        _cleanup_json_ json_t *arguments =
+                apply("{\"code\":\"\",\"name\":\"\\u00e4\\u00f6\\u00fc\\ud83d\\ude00\"}", &err);
 
         assert_non_null(arguments);
 }
 
 static void test_enum(void **state) {
-        assert_refused("{\"code\":\"\",\"profile\":\"fast\"}", "arguments.profile: unknown value 'fast'; allowed are quick, default");
+        assert_refused("{\"code\":\"\",\"profile\":\"fast\"}",
+                       "arguments.profile: unknown value 'fast'; allowed are quick, default");
 }
 
 static void test_unknown_and_missing(void **state) {
@@ -108,7 +112,8 @@ static void test_whole_numbers(void **state) {
 
 static void test_null_is_not_given(void **state) {
         struct sbx_error err;
-        _cleanup_json_ json_t *arguments = apply("{\"code\":\"\",\"timeout\":null,\"profile\":null,\"maybe\":null}", &err);
+        _cleanup_json_ json_t *arguments =
+                apply("{\"code\":\"\",\"timeout\":null,\"profile\":null,\"maybe\":null}", &err);
 
         assert_non_null(arguments);
         assert_null(json_object_get(arguments, "timeout"));
@@ -129,14 +134,10 @@ static void test_nearest(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_defaults),
-                cmocka_unit_test(test_types),
-                cmocka_unit_test(test_ranges),
-                cmocka_unit_test(test_characters_are_counted),
-                cmocka_unit_test(test_enum),
-                cmocka_unit_test(test_unknown_and_missing),
-                cmocka_unit_test(test_whole_numbers),
-                cmocka_unit_test(test_null_is_not_given),
+                cmocka_unit_test(test_defaults),      cmocka_unit_test(test_types),
+                cmocka_unit_test(test_ranges),        cmocka_unit_test(test_characters_are_counted),
+                cmocka_unit_test(test_enum),          cmocka_unit_test(test_unknown_and_missing),
+                cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_null_is_not_given),
                 cmocka_unit_test(test_nearest),
         };
 

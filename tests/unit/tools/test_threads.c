@@ -19,10 +19,12 @@ static unsigned running, most_running, order;
 /* Sleeps for "ms", or until it is cancelled. */
 static int nap(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result, struct sbx_error *err) {
         struct pollfd cancel = {.fd = context->call->cancel_fd, .events = POLLIN};
-        unsigned now = __atomic_add_fetch(&running, 1, __ATOMIC_SEQ_CST), most = __atomic_load_n(&most_running, __ATOMIC_SEQ_CST);
+        unsigned now = __atomic_add_fetch(&running, 1, __ATOMIC_SEQ_CST),
+                 most = __atomic_load_n(&most_running, __ATOMIC_SEQ_CST);
         int r;
 
-        while (now > most && !__atomic_compare_exchange_n(&most_running, &most, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        while (now > most &&
+               !__atomic_compare_exchange_n(&most_running, &most, now, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
                 ;
         r = poll(&cancel, 1, (int)json_integer_value(json_object_get(arguments, "ms")));
         __atomic_sub_fetch(&running, 1, __ATOMIC_SEQ_CST);
@@ -32,7 +34,8 @@ static int nap(const struct sbx_tool_context *context, json_t *arguments, json_t
         return 0;
 }
 
-static int count_up(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result, struct sbx_error *err) {
+static int count_up(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
+                    struct sbx_error *err) {
         static const double steps[] = {0, 1, 1, 0.5, 2, 100};
 
         for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
@@ -41,8 +44,9 @@ static int count_up(const struct sbx_tool_context *context, json_t *arguments, j
         return 0;
 }
 
-#define NAP_SCHEMA                                                                                                    \
-        "{\"type\":\"object\",\"properties\":{\"ms\":{\"type\":\"integer\"},\"lane\":{\"type\":\"string\",\"default\":\"main\"}}," \
+#define NAP_SCHEMA                                                                                                     \
+        "{\"type\":\"object\",\"properties\":{\"ms\":{\"type\":\"integer\"},\"lane\":{\"type\":\"string\","            \
+        "\"default\":\"main\"}},"                                                                                      \
         "\"additionalProperties\":false}"
 
 static const struct sbx_tool test_tools[] = {
@@ -110,14 +114,15 @@ static void client_open(struct client *client) {
 }
 
 static int submit(struct client *client, const char *name, const char *arguments, struct reply *reply) {
-        struct sbx_tool_events events = {.struct_size = sizeof(events), .data = reply, .progress = on_progress, .done = on_done};
+        struct sbx_tool_events events = {
+                .struct_size = sizeof(events), .data = reply, .progress = on_progress, .done = on_done};
         struct sbx_error err = {0};
 
         *reply = (struct reply){0};
         pthread_mutex_init(&reply->lock, NULL);
         pthread_cond_init(&reply->changed, NULL);
-        return client->services.submit(client->services.data, name, (struct sbx_bytes){arguments, strlen(arguments)}, "me",
-                                       &events, &reply->task, &err);
+        return client->services.submit(client->services.data, name, (struct sbx_bytes){arguments, strlen(arguments)},
+                                       "me", &events, &reply->task, &err);
 }
 
 static void wait_reply(struct client *client, struct reply *reply) {
@@ -158,7 +163,9 @@ static void test_lanes(void **state) {
 
         client_open(&client);
         for (size_t i = 0; i < 6; i++) /* "main" is what is meant when it is left out */
-                assert_int_equal(submit(&client, "nap_in_lane", i % 2 ? "{\"ms\":50}" : "{\"ms\":50,\"lane\":\"main\"}", &same[i]), 0);
+                assert_int_equal(submit(&client, "nap_in_lane", i % 2 ? "{\"ms\":50}" : "{\"ms\":50,\"lane\":\"main\"}",
+                                        &same[i]),
+                                 0);
         assert_int_equal(submit(&client, "nap_in_lane", "{\"ms\":1,\"lane\":\"other\"}", &other), 0);
         wait_reply(&client, &other);
         for (size_t i = 0; i < 6; i++)
@@ -291,14 +298,10 @@ static void test_many(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_parallel),
-                cmocka_unit_test(test_lanes),
-                cmocka_unit_test(test_cancelling),
-                cmocka_unit_test(test_refusals_come_as_done),
-                cmocka_unit_test(test_limits),
-                cmocka_unit_test(test_progress_rises),
-                cmocka_unit_test(test_heartbeat),
-                cmocka_unit_test(test_many),
+                cmocka_unit_test(test_parallel),   cmocka_unit_test(test_lanes),
+                cmocka_unit_test(test_cancelling), cmocka_unit_test(test_refusals_come_as_done),
+                cmocka_unit_test(test_limits),     cmocka_unit_test(test_progress_rises),
+                cmocka_unit_test(test_heartbeat),  cmocka_unit_test(test_many),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

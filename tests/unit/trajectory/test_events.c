@@ -114,7 +114,9 @@ static void test_events_arrive(void **state) {
         assert_int_equal(sbx_trajectory_add_sink(trajectory, &first.instance, &err), 0);
         assert_int_equal(sbx_trajectory_add_sink(trajectory, &second.instance, &err), 0);
         for (unsigned i = 0; i < 3000; i++)
-                assert_int_equal(sbx_trajectory_emit(trajectory, i % 2 ? "run" : NULL, "step", json_pack("{s:i}", "i", (int)i)), 0);
+                assert_int_equal(
+                        sbx_trajectory_emit(trajectory, i % 2 ? "run" : NULL, "step", json_pack("{s:i}", "i", (int)i)),
+                        0);
         sbx_trajectory_free(trajectory);
         assert_int_equal(json_array_size(first.events), 3000);
         assert_true(json_equal(first.events, second.events));
@@ -203,14 +205,17 @@ static void test_an_event_too_large(void **state) {
         free(large);
 }
 
-static int answer(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result, struct sbx_error *err) {
+static int answer(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
+                  struct sbx_error *err) {
         *ret_result = sbx_content_text(false, "secret answer");
-        json_object_set_new(*ret_result, "_meta", json_pack("{s:{s:s, s:s}}", "snipara-sandbox/execution", "end", "ok", "state", "kept"));
+        json_object_set_new(*ret_result, "_meta",
+                            json_pack("{s:{s:s, s:s}}", "snipara-sandbox/execution", "end", "ok", "state", "kept"));
         return 0;
 }
 
 static void test_tool_calls(void **state) {
-        static const struct sbx_tool tool = {.name = "answer", .description = "d", .input_schema = "{\"type\":\"object\"}", .run = answer};
+        static const struct sbx_tool tool = {
+                .name = "answer", .description = "d", .input_schema = "{\"type\":\"object\"}", .run = answer};
         struct memory_sink sink;
         struct sbx_trajectory *trajectory = trajectory_open(&quiet);
         struct sbx_tools *tools = NULL;
@@ -225,8 +230,10 @@ static void test_tool_calls(void **state) {
         assert_int_equal(sbx_tools_new(&quiet, &tools, &err), 0);
         sbx_trajectory_watch_tools(trajectory, tools);
         assert_int_equal(sbx_tools_add(tools, &tool, &err), 0);
-        assert_int_equal(sbx_tools_call(tools, "answer", BYTES("{\"password\": \"hunter2\", \"a\": 1, \"session_id\": \"s\"}"), &context,
-                                        &out, &err), 0);
+        assert_int_equal(sbx_tools_call(tools, "answer",
+                                        BYTES("{\"password\": \"hunter2\", \"a\": 1, \"session_id\": \"s\"}"), &context,
+                                        &out, &err),
+                         0);
         sbx_tools_free(tools);
         sbx_trajectory_free(trajectory);
         assert_int_equal(json_array_size(sink.events), 1);
@@ -270,9 +277,12 @@ static void test_sha256(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_without_a_sink),    cmocka_unit_test(test_events_arrive),
-                cmocka_unit_test(test_a_sink_that_fails), cmocka_unit_test(test_a_sink_that_hangs),
-                cmocka_unit_test(test_an_event_too_large), cmocka_unit_test(test_tool_calls),
+                cmocka_unit_test(test_without_a_sink),
+                cmocka_unit_test(test_events_arrive),
+                cmocka_unit_test(test_a_sink_that_fails),
+                cmocka_unit_test(test_a_sink_that_hangs),
+                cmocka_unit_test(test_an_event_too_large),
+                cmocka_unit_test(test_tool_calls),
                 cmocka_unit_test(test_sha256),
         };
 
