@@ -66,7 +66,7 @@ class Host:
         self.build = build
         self.sockets, self.threads, self.processes, self.server_pids = [], [], [], []
         self.home, self.project = self._directory("home"), self._directory("project")
-        self.runtime = self._directory("runtime")
+        self.runtime, self.temporary = self._directory("runtime"), self._directory("tmp")
         self.configuration = self._file("project/escape.cfg", CONFIGURATION.replace("@TOKEN@", self.token)
                                         .replace("@ISOLATION@", isolation))
         self.canary = self._file("canary", self.token)
@@ -74,6 +74,7 @@ class Host:
         self._file("project/secret", self.token)
         self.environment = {
             "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": self.home, "XDG_RUNTIME_DIR": self.runtime,
+            "TMPDIR": self.temporary,
             "SNIPARA_SANDBOX_BUILD_ROOT": build, "OPENAI_API_KEY": self.token, "SNIPARA_API_KEY": self.token,
             "AWS_SECRET_ACCESS_KEY": self.token, "SOMETHING": self.token,
         }
@@ -161,6 +162,11 @@ class Host:
             wrong.append("the server is dead")
         return wrong
 
+    def litter(self):
+        """What the program left in the directories that it was told to use for such things."""
+        return sorted(os.path.join(base, name) for top in (self.runtime, self.temporary)
+                      for base, _, names in os.walk(top) for name in names)
+
     def program(self, attempt):
         text = GUEST + attempt.code
         return re.sub("@([A-Z0-9_]+)@", lambda match: repr(self.values[match.group(1)]), text)
@@ -190,7 +196,8 @@ class Host:
                               text=True, errors="replace", check=False, **self.identity())
         return done.stdout
 
-    def close(self):
+    def stop(self):
+        """Ends the server and the victim, as their users would."""
         for process in self.processes:
             if process.stdin is not None:
                 process.stdin.close()
@@ -202,6 +209,10 @@ class Host:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        self.processes = []
+
+    def close(self):
+        self.stop()
         for s in self.sockets:
             try:
                 s.shutdown(socket.SHUT_RDWR)
@@ -259,7 +270,7 @@ def cgroups(pids):
 
 
 def files(uid):
-    """Paths of the user's, or of ours by their name, where programs put temporary things."""
+    """Paths of the made-up user's, or of ours by their name, where programs put temporary things."""
     found = set()
     for directory in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/run/user", "/var/lib"):
         try:
@@ -271,8 +282,7 @@ def files(uid):
                 st = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
-            ours = "snipara" in entry.name or entry.name.startswith("sbx-")
-            if ours or (uid >= 1000 and st.st_uid == uid):
+            if "snipara" in entry.name or (uid == ORDINARY_UID and st.st_uid == uid):
                 found.add("%s (%s)" % (entry.path, stat.filemode(st.st_mode)))
     return found
 

@@ -111,7 +111,9 @@ def run_kind(report, build, user, uid, isolation, only):
             report.add(where, name, promise, problem, said)
         harm = host.unharmed()
         report.add(where, "the host is unharmed", "", "; ".join(harm) or None, "")
-    left = machine.leftovers(host.server_pids)
+        host.stop()
+        litter = host.litter()
+    left = litter + machine.leftovers(host.server_pids)
     report.add(where, "nothing is left behind", "no process, mount, cgroup or file", "; ".join(left) or None, "")
 
 

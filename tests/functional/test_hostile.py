@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that crash, flood, hang and lie: each must end with the right reason, and the server must live on.
 
-Every program runs twice: in `exec --json`, whose next execution in the same session must work, and over MCP, all of them
-in one server, which must answer as ever afterwards. The program under test is $SNIPARA_SANDBOX."""
+Every program runs twice: in `exec --json`, where all is told of its end, and over MCP, all of them in one server, whose
+next execution in the same session must work. The program under test is $SNIPARA_SANDBOX."""
 import json
 import os
 import pathlib
@@ -124,7 +124,7 @@ CLOSE_ALL = "import os\nos.closerange(0, 65536)"
 
 RUBBISH = """
 import os, stat
-for fd in range(3, 256):
+for fd in range(3, 4096):
     try:
         if stat.S_ISSOCK(os.fstat(fd).st_mode):
             os.write(fd, bytes(range(256)) * 64)
@@ -139,7 +139,7 @@ body = b'{"id": 999999, "end": "ok"}'
 payload = struct.pack("<I", len(body)) + body
 frame = struct.pack("<IB", len(payload), 0x86) + payload
 huge = struct.pack("<IB", 0xFFFFFFFF, 0x86)
-for fd in range(3, 256):
+for fd in range(3, 4096):
     try:
         if stat.S_ISSOCK(os.fstat(fd).st_mode):
             for _ in range(64):
@@ -212,7 +212,7 @@ class Exits:
 Exits()
 """
 
-BIG_SOURCE = "x = 1\n" * (10 * MIB // 6)
+BIG_SOURCE = "# %s\n" % ("z" * 96) * 50000 + 'x = """\n' + ("y" * 99 + "\n") * 55000 + '"""\n'
 STATE = ("kept", "lost")
 
 PROGRAMS = {
@@ -251,10 +251,10 @@ PROGRAMS = {
     "10 MB of source": Hostile(BIG_SOURCE, ("ok",), "kept", timeout=60),
     "empty code": Hostile("", ("ok",), "kept", output_is("")),
     "only blanks and comments": Hostile("\n  \n# nothing\n", ("ok",), "kept"),
-    "code that is no Python": Hostile("this is not python", ("error",), "kept", error_is("SyntaxError")),
+    "code that is no Python": Hostile("def (:", ("error",), "kept", error_is("SyntaxError")),
     "NUL in the source": Hostile("x = '\0'", ("error",), "kept"),
     "deep recursion": Hostile("def f(): f()\nf()", ("error",), "kept", error_is("RecursionError")),
-    "recursion beyond the stack": Hostile(NATIVE_DEEP, ("killed", "error", "memory"), None, timeout=20),
+    "recursion beyond the stack": Hostile(NATIVE_DEEP, ("killed", "error", "memory", "timeout"), None, timeout=20),
     "threads that never end": Hostile(FOREVER_THREADS, ("ok",), "kept", output_is("started\n")),
     "a child that outlives the execution": Hostile(OUTLIVE, ("ok",), "kept", output_is("child True\n")),
     "a daemon": Hostile(DAEMON, ("ok",), "kept", output_is("gone into the background\n")),
@@ -289,11 +289,10 @@ def run_exec(directory, *codes, timeout=10):
 
 
 def check(name):
-    """One program by `exec`: its end, what is said, and that the session goes on."""
+    """One program by `exec`: its end, and what is said of it."""
     hostile = PROGRAMS[name]
     with tempfile.TemporaryDirectory() as directory:
-        before, result, after = run_exec(directory, "kept = 41", hostile.code, "import sys\nsys.__stdout__.write('alive')",
-                                         timeout=hostile.timeout)
+        before, result = run_exec(directory, "kept = 41", hostile.code, timeout=hostile.timeout)
     assert before["end"] == "ok", before
     shown = dict(result, stdout=result["stdout"][:500], stderr=result["stderr"][:500])
     assert result["end"] in hostile.ends, shown
@@ -301,11 +300,8 @@ def check(name):
         assert result["state"] == hostile.state, shown
     if result["end"] != "ok":
         assert result["error"]["message"], shown
-    if result["state"] == "lost":
-        assert result["notice"], "nobody is told that the state was lost"
     if hostile.judge is not None:
         hostile.judge(result)
-    assert after["end"] == "ok" and "alive" in after["stdout"] or result["state"] == "kept", after
 
 
 def define(name):
@@ -319,17 +315,34 @@ for _name in PROGRAMS:
     define(_name)
 
 
+# Programs that leave a session in which nothing can be expected to work; that it answers is all.
+RUINED = ("sys.stdout replaced", "builtins broken", "sys.modules cleared", "globals cleared", "kill itself")
+
+
+def in_one_server(server, name, hostile):
+    """One program in a session of its own, then an innocent one in the same session."""
+    session = "s-" + "".join(c if c.isalnum() else "-" for c in name)[:40]
+    result = server.call("execute_python", {"code": hostile.code, "timeout": max(1, hostile.timeout),
+                                            "session_id": session})
+    if not hostile.code:  # this tool's own answer, which costs no session
+        assert "No code" in text_of(result), text_of(result)
+        return
+    facts = result["_meta"]["snipara-sandbox/execution"]
+    assert facts["end"] in hostile.ends, (name, facts, text_of(result)[:500])
+    after = server.call("execute_python", {"code": "print('alive')", "session_id": session})
+    assert name in RUINED or "alive" in text_of(after), (name, text_of(after)[:500])
+    if facts["state"] == "lost":
+        assert "variables are gone" in text_of(after), "nobody is told that the state was lost: " + text_of(after)[:500]
+    server.call("destroy_session", {"session_id": session})
+    assert server.ask("ping")["result"] == {}, name
+
+
 def test_all_in_one_server():
-    """The same programs over MCP, each in a session of its own, in one server that answers as ever afterwards."""
+    """The same programs over MCP, in one server that answers as ever afterwards."""
     with Server([PROGRAM, "mcp-serve"], timeout=240 * SLOW) as server:
         server.initialize()
         for name, hostile in PROGRAMS.items():
-            session = "s-" + "".join(c if c.isalnum() else "-" for c in name)[:40]
-            result = server.call("execute_python", {"code": hostile.code, "timeout": max(1, hostile.timeout),
-                                                    "session_id": session})
-            assert text_of(result) is not None, name
-            server.call("destroy_session", {"session_id": session})
-            assert server.ask("ping")["result"] == {}, name
+            in_one_server(server, name, hostile)
         assert "42" in text_of(server.call("execute_python", {"code": "print(6 * 7)", "session_id": "after"}))
 
 

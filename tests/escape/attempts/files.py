@@ -59,19 +59,15 @@ def read():
         return f.read()
 must_fail("through a symbolic link", read)
 must_fail("hard link", os.link, @CANARY@, d + "/hard")
+import shutil
+shutil.rmtree(d)
 """
 
 WALK_WRITE = """
 import stat
-allowed = ("/tmp", "/workspace", "/dev/shm", "/proc", os.path.realpath(os.environ.get("TMPDIR", "/tmp")), os.getcwd())
+allowed = ("/tmp", "/workspace", "/dev/shm", "/proc", os.getcwd())
 wrong, tried = [], 0
-for directory, names, files in os.walk("/"):
-    if directory in allowed or directory.startswith(tuple(a + "/" for a in allowed)):
-        names[:] = []
-        continue
-    tried += 1
-    if tried > 4000:
-        break
+def try_directory(directory, files):
     probe = os.path.join(directory, "sbx-escape-probe")
     try:
         os.close(os.open(probe, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -87,6 +83,15 @@ for directory, names, files in os.walk("/"):
                 wrong.append(path)
         except OSError:
             pass
+try_directory(@HOME@, ["secret"])
+for directory, names, files in os.walk("/"):
+    if directory in allowed or directory.startswith(tuple(a + "/" for a in allowed)):
+        names[:] = []
+        continue
+    tried += 1
+    if tried > 4000:
+        break
+    try_directory(directory, files)
 escaped(wrong[:10]) if wrong else held("%d directories" % tried)
 """
 
@@ -123,8 +128,9 @@ MAKE_DEVICES = """
 import stat
 for kind, major, minor in (("c", 1, 1), ("c", 1, 5), ("c", 10, 229), ("b", 8, 0), ("b", 254, 0), ("b", 7, 0)):
     mode = (stat.S_IFCHR if kind == "c" else stat.S_IFBLK) | 0o666
-    must_fail("mknod %s %d:%d" % (kind, major, minor), os.mknod, "/tmp/sbx-device-%s%d" % (kind, minor), mode,
-              os.makedev(major, minor))
+    path = "/tmp/sbx-device-%s%d" % (kind, minor)
+    if not must_fail("mknod %s %d:%d" % (kind, major, minor), os.mknod, path, mode, os.makedev(major, minor)):
+        os.unlink(path)
 """
 
 LIST_DEVICES = """
@@ -180,7 +186,7 @@ handle = ctypes.create_string_buffer(256)
 ctypes.memmove(handle, (128).to_bytes(4, "little"), 4)
 mount_id = ctypes.c_int()
 syscall(numbers[0], -100, b"/", handle, ctypes.byref(mount_id), 0)
-fd = os.open("/", os.O_RDONLY)
+fd = os.open(os.getcwd(), os.O_RDONLY)
 refused("open_by_handle_at", numbers[1], fd, handle, 0)
 # The number of the root directory of most file systems, as the well-known attack on containers guesses it.
 guess = (8).to_bytes(4, "little") + (1).to_bytes(4, "little") + (2).to_bytes(8, "little")
