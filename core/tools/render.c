@@ -61,14 +61,18 @@ static const char *end_title(enum sbx_end end) {
         }
 }
 
-static const char *state_sentence(enum sbx_state state) {
+/* What became of the session, as far as the message has not told it already. */
+static const char *state_sentence(enum sbx_state state, const char *message) {
+        bool told = strstr(message, "variables are") != NULL;
+
         switch (state) {
         case SBX_STATE_KEPT:
-                return "The session's variables are kept.";
+                return told ? "" : "The session's variables are kept.\n";
         case SBX_STATE_ROLLED_BACK:
-                return "The session's variables are back at their last checkpoint.";
+                return "The session's variables are back at their last checkpoint.\n";
         default:
-                return "The session's variables are lost; the next call starts a clean session.";
+                return told ? "The next call starts a clean session.\n"
+                            : "The session's variables are lost; the next call starts a clean session.\n";
         }
 }
 
@@ -80,7 +84,7 @@ static int add_failure(const struct sbx_result *result, bool fresh, struct sbx_b
                                   title != NULL && message[0] != '\0' ? ": " : "", message);
 
         if (r == 0 && !fresh && (result->end != SBX_END_ERROR || result->state != SBX_STATE_KEPT))
-                r = sbx_buffer_printf(out, "%s\n", state_sentence(result->state));
+                r = sbx_buffer_append_text(out, state_sentence(result->state, message));
         if (r == 0 && result->traceback != NULL && result->traceback[0] != '\0')
                 r = sbx_buffer_printf(out, "\n%s\n", result->traceback);
         if (r == 0 && result->stdout_text.size + result->stderr_text.size > 0)
