@@ -148,7 +148,7 @@ static int wrong_type(const json_t *value, const char *path, const char *key, co
 /* 1: *ret is the member. 0: it is absent or null, and may be. */
 static int find_member(const json_t *object, const char *path, const char *key, unsigned flags, const char *wanted,
                        const json_t **ret, struct sbx_error *err) {
-        const json_t *value;
+        const json_t *value = NULL;
 
         if (!json_is_object(object))
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "%s: must be an object",
@@ -166,7 +166,7 @@ static int find_member(const json_t *object, const char *path, const char *key, 
 
 int sbx_json_get_text(const json_t *object, const char *path, const char *key, unsigned flags, struct sbx_bytes *ret,
                       struct sbx_error *err) {
-        const json_t *value;
+        const json_t *value = NULL;
         int r = find_member(object, path, key, flags, "a string", &value, err);
 
         if (r <= 0)
@@ -211,7 +211,7 @@ static bool whole_number(const json_t *value, int64_t *ret) {
 
 int sbx_json_get_int(const json_t *object, const char *path, const char *key, unsigned flags, int64_t minimum,
                      int64_t maximum, int64_t *ret, struct sbx_error *err) {
-        const json_t *value;
+        const json_t *value = NULL;
         int64_t number;
         int r = find_member(object, path, key, flags, "an integer", &value, err);
 
@@ -235,7 +235,7 @@ int sbx_json_get_int(const json_t *object, const char *path, const char *key, un
 
 int sbx_json_get_bool(const json_t *object, const char *path, const char *key, unsigned flags, bool *ret,
                       struct sbx_error *err) {
-        const json_t *value;
+        const json_t *value = NULL;
         int r = find_member(object, path, key, flags, "true or false", &value, err);
 
         if (r <= 0)

@@ -8,38 +8,48 @@
 
 #define DEPTH_MAX (2 * SBX_JSON_DEPTH_MAX)
 
-static int encode_string(const char *text, size_t size, struct sbx_buffer *out) {
-        static const char hex[] = "0123456789abcdef";
-        size_t plain = 0;
-        int r = sbx_buffer_reserve(out, size < SIZE_MAX - 2 ? size + 2 : size); /* the usual case: nothing to escape */
+/* sbx_buffer_append() for the pieces of a document, most of which are a few bytes and fit. */
+static inline int put(struct sbx_buffer *out, const void *data, size_t size) {
+        if (size >= out->capacity - out->size)
+                return sbx_buffer_append(out, data, size);
+        memcpy(out->data + out->size, data, size);
+        out->size += size;
+        out->data[out->size] = '\0';
+        return 0;
+}
 
-        if (r == 0)
-                r = sbx_buffer_append(out, "\"", 1);
+static int put_escaped(struct sbx_buffer *out, unsigned char c) {
+        static const char hex[] = "0123456789abcdef";
+        char escape[6] = {'\\', (char)c, '0', '0', hex[c >> 4], hex[c & 15]};
+
+        if (c == '\n')
+                escape[1] = 'n';
+        else if (c == '\t')
+                escape[1] = 't';
+        else if (c == '\r')
+                escape[1] = 'r';
+        else if (c < 0x20)
+                escape[1] = 'u';
+        return put(out, escape, escape[1] == 'u' ? 6 : 2);
+}
+
+static int encode_string(const char *text, size_t size, struct sbx_buffer *out) {
+        size_t plain = 0;
+        int r = put(out, "\"", 1);
+
         for (size_t i = 0; r == 0 && i < size; i++) {
                 unsigned char c = (unsigned char)text[i];
-                char escape[6] = {'\\', (char)c, '0', '0', hex[c >> 4], hex[c & 15]};
-                size_t length = 2;
 
-                if (c >= 0x20 && c != '"' && c != '\\')
+                if (__builtin_expect(c >= 0x20 && c != '"' && c != '\\', 1))
                         continue;
-                if (c == '\n')
-                        escape[1] = 'n';
-                else if (c == '\t')
-                        escape[1] = 't';
-                else if (c == '\r')
-                        escape[1] = 'r';
-                else if (c < 0x20) {
-                        escape[1] = 'u';
-                        length = sizeof(escape);
-                }
-                r = sbx_buffer_append(out, text + plain, i - plain);
+                r = put(out, text + plain, i - plain);
                 if (r == 0)
-                        r = sbx_buffer_append(out, escape, length);
+                        r = put_escaped(out, c);
                 plain = i + 1;
         }
         if (r == 0)
-                r = sbx_buffer_append(out, text + plain, size - plain);
-        return r == 0 ? sbx_buffer_append(out, "\"", 1) : r;
+                r = put(out, text + plain, size - plain);
+        return r == 0 ? put(out, "\"", 1) : r;
 }
 
 static int encode_integer(json_int_t value, struct sbx_buffer *out) {
@@ -53,7 +63,7 @@ static int encode_integer(json_int_t value, struct sbx_buffer *out) {
         } while (left > 0);
         if (value < 0)
                 digits[--start] = '-';
-        return sbx_buffer_append(out, digits + start, sizeof(digits) - start);
+        return put(out, digits + start, sizeof(digits) - start);
 }
 
 /* The fewest of 15 to 17 digits that read back as the same double, with a '.' whatever the locale, and a mark that it
@@ -72,42 +82,42 @@ static int encode_real(double value, struct sbx_buffer *out) {
         }
         if (strpbrk(digits, ".e") == NULL)
                 memcpy(digits + strlen(digits), ".0", sizeof(".0"));
-        return sbx_buffer_append_text(out, digits);
+        return put(out, digits, strlen(digits));
 }
 
 static int encode_value(const json_t *value, unsigned depth, struct sbx_buffer *out);
 
 static int encode_array(const json_t *array, unsigned depth, struct sbx_buffer *out) {
         size_t count = json_array_size(array);
-        int r = sbx_buffer_append(out, "[", 1);
+        int r = put(out, "[", 1);
 
         for (size_t i = 0; r == 0 && i < count; i++) {
                 if (i > 0)
-                        r = sbx_buffer_append(out, ",", 1);
+                        r = put(out, ",", 1);
                 if (r == 0)
                         r = encode_value(json_array_get(array, i), depth + 1, out);
         }
-        return r == 0 ? sbx_buffer_append(out, "]", 1) : r;
+        return r == 0 ? put(out, "]", 1) : r;
 }
 
 static int encode_object(const json_t *object, unsigned depth, struct sbx_buffer *out) {
-        int r = sbx_buffer_append(out, "{", 1);
+        int r = put(out, "{", 1);
         void *iterator = json_object_iter((json_t *)object);
 
         for (bool first = true; r == 0 && iterator != NULL; first = false) {
                 const char *key = json_object_iter_key(iterator);
 
                 if (!first)
-                        r = sbx_buffer_append(out, ",", 1);
+                        r = put(out, ",", 1);
                 if (r == 0)
                         r = encode_string(key, strlen(key), out);
                 if (r == 0)
-                        r = sbx_buffer_append(out, ":", 1);
+                        r = put(out, ":", 1);
                 if (r == 0)
                         r = encode_value(json_object_iter_value(iterator), depth + 1, out);
                 iterator = json_object_iter_next((json_t *)object, iterator);
         }
-        return r == 0 ? sbx_buffer_append(out, "}", 1) : r;
+        return r == 0 ? put(out, "}", 1) : r;
 }
 
 static int encode_value(const json_t *value, unsigned depth, struct sbx_buffer *out) {
@@ -125,11 +135,11 @@ static int encode_value(const json_t *value, unsigned depth, struct sbx_buffer *
         case JSON_REAL:
                 return encode_real(json_real_value(value), out);
         case JSON_TRUE:
-                return sbx_buffer_append(out, "true", 4);
+                return put(out, "true", 4);
         case JSON_FALSE:
-                return sbx_buffer_append(out, "false", 5);
+                return put(out, "false", 5);
         case JSON_NULL:
-                return sbx_buffer_append(out, "null", 4);
+                return put(out, "null", 4);
         }
         return -EINVAL;
 }
