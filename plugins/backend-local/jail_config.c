@@ -28,7 +28,7 @@ static const size_t number_offsets[] = {
         offsetof(struct jail_config, id),          offsetof(struct jail_config, gid),
         offsetof(struct jail_config, workspace),   offsetof(struct jail_config, tmp_bytes),
         offsetof(struct jail_config, workspace_bytes), offsetof(struct jail_config, cpu_percent),
-        offsetof(struct jail_config, memory_wall),
+        offsetof(struct jail_config, memory_wall), offsetof(struct jail_config, pids_wall),
 };
 static const size_t string_offsets[] = {
         offsetof(struct jail_config, python),

@@ -30,6 +30,7 @@ struct jail_config {
         uint64_t tmp_bytes, workspace_bytes;
         uint64_t cpu_percent;
         uint64_t memory_wall; /* 1: no cgroup limits memory, so rlimits must */
+        uint64_t pids_wall;   /* 1: no cgroup limits processes, so rlimits must */
 
         /* Strings; those of a list end with NULL. Paths are absolute, in the server's numbering of the file tree. */
         const char *python;         /* what to execute, not resolved: a virtual environment is found by its path */

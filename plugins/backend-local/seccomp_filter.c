@@ -17,6 +17,7 @@
 
 struct compiler {
         scmp_filter_ctx context;
+        bool memory_counted;
         int highest; /* number of a call that the table names */
 };
 
@@ -55,6 +56,9 @@ static int add_call(struct compiler *compiler, int number, const struct seccomp_
                 return add_values(compiler, number, rule, 0, 0xffffffff);
         case RULE_SECOND_EQUALS:
                 return add_values(compiler, number, rule, 1, 0xffffffff);
+        case RULE_THIRD_NULL:
+                condition = (struct scmp_arg_cmp){2, SCMP_CMP_EQ, 0, 0};
+                return add(compiler, number, SCMP_ACT_ALLOW, &condition);
         case RULE_FIRST_LACKS:
         case RULE_SECOND_LACKS:
         case RULE_THIRD_LACKS:
@@ -65,6 +69,8 @@ static int add_call(struct compiler *compiler, int number, const struct seccomp_
                 return add_values(compiler, number, rule, 1, S_IFMT | rule->mask);
         case RULE_THIRD_TYPE:
                 return add_values(compiler, number, rule, 2, S_IFMT | rule->mask);
+        case RULE_COUNTED_MEMORY:
+                return compiler->memory_counted ? add(compiler, number, SCMP_ACT_ALLOW, NULL) : 0;
         case RULE_NO_SUCH_CALL:
                 return add(compiler, number, SCMP_ACT_ERRNO(ENOSYS), NULL);
         }
@@ -150,8 +156,8 @@ static int compile(struct compiler *compiler, struct sock_filter **ret, size_t *
         return 0;
 }
 
-int seccomp_filter_compile(struct sock_filter **ret, size_t *ret_count, struct sbx_error *err) {
-        struct compiler compiler = {.context = seccomp_init(SCMP_ACT_ERRNO(EPERM))};
+int seccomp_filter_compile(bool memory_counted, struct sock_filter **ret, size_t *ret_count, struct sbx_error *err) {
+        struct compiler compiler = {.context = seccomp_init(SCMP_ACT_ERRNO(EPERM)), .memory_counted = memory_counted};
         int r = compiler.context == NULL ? -ENOMEM : compile(&compiler, ret, ret_count);
 
         if (compiler.context != NULL)

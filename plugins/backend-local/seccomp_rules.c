@@ -21,6 +21,7 @@
 #include <sys/ioctl.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -48,6 +49,9 @@ static const uint32_t prctls[] = {
         PR_GET_KEEPCAPS,   PR_SET_VMA,         PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER, PR_GET_AUXV,
         PR_GET_TID_ADDRESS,
 };
+static const uint32_t limits[] = {RLIMIT_CPU,     RLIMIT_FSIZE,  RLIMIT_DATA,       RLIMIT_STACK,    RLIMIT_RSS,
+                                  RLIMIT_NPROC,   RLIMIT_NOFILE, RLIMIT_MEMLOCK,    RLIMIT_AS,       RLIMIT_LOCKS,
+                                  RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_NICE, RLIMIT_RTPRIO, RLIMIT_RTTIME};
 static const uint32_t query[] = {0xffffffff};
 static const uint32_t plain_files[] = {0, S_IFREG, S_IFIFO, S_IFSOCK};
 
@@ -81,7 +85,8 @@ const struct seccomp_rule seccomp_rules[] = {
          "timerfd_create timerfd_settime timerfd_settime64 timerfd_gettime timerfd_gettime64"},
         {"memory",
          "brk mmap mmap2 munmap mremap mprotect madvise mincore msync mlock mlock2 munlock mlockall munlockall "
-         "memfd_create membarrier get_mempolicy pkey_alloc pkey_free pkey_mprotect"},
+         "membarrier get_mempolicy pkey_alloc pkey_free pkey_mprotect"},
+        {"files in memory, where a cgroup counts them", "memfd_create", RULE_COUNTED_MEMORY},
         {"processes and threads",
          "fork vfork execve execveat exit exit_group wait4 waitid waitpid getpid getppid gettid getpgid getpgrp setpgid "
          "getsid setsid set_tid_address set_robust_list get_robust_list futex futex_time64 futex_waitv rseq "
@@ -107,8 +112,12 @@ const struct seccomp_rule seccomp_rules[] = {
          "clock_getres_time64 gettimeofday time times"},
         {"who and where am I",
          "getuid geteuid getgid getegid getresuid getresgid getgroups getuid32 geteuid32 getgid32 getegid32 "
-         "getresuid32 getresgid32 getgroups32 capget uname sysinfo getrandom getrusage getrlimit ugetrlimit setrlimit "
-         "prlimit64"},
+         "getresuid32 getresgid32 getgroups32 capget uname sysinfo getrandom getrusage getrlimit ugetrlimit"},
+        {"asking for limits", "prlimit64", RULE_THIRD_NULL},
+        /* Lowering them is harmless but for RLIMIT_CORE, whose one byte keeps the host's crash handler away (0 calls it,
+         * with the guest's memory). */
+        {"lowering limits", "prlimit64", RULE_SECOND_EQUALS, 0, VALUES(limits)},
+        {"lowering limits", "setrlimit", RULE_FIRST_EQUALS, 0, VALUES(limits)},
         {"asking, not changing, the execution domain", "personality", RULE_FIRST_EQUALS, 0, VALUES(query)},
         {"thread names and harmless questions", "prctl", RULE_FIRST_EQUALS, 0, VALUES(prctls)},
         {"descriptor flags and \"is it a terminal?\"", "ioctl", RULE_SECOND_EQUALS, 0, VALUES(ioctls)},

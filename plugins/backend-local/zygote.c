@@ -207,12 +207,35 @@ static int await(struct zygote_process *zygote, enum phase phase, const struct s
         return 0;
 }
 
+struct counted {
+        bool memory, pids;
+};
+
+static void note_layer(void *data, const char *name, const char *state, const char *detail) {
+        struct counted *counted = data;
+        bool applied = strcmp(state, "applied") == 0;
+
+        if (strcmp(name, "memory") == 0)
+                counted->memory = applied;
+        if (strcmp(name, "pids") == 0)
+                counted->pids = applied;
+}
+
+/* What a cgroup limits, for each guest. */
+static struct counted what_is_counted(const struct local *local) {
+        struct cgroup_limits limits = {local->options.memory_bytes, local->options.pids_max, local->options.cpu_percent};
+        struct counted counted = {false, false};
+
+        cgroup_describe(local->cgroups, note_layer, &counted, &limits);
+        return counted;
+}
+
 static int send_filter(struct zygote_process *zygote, struct sbx_error *err) {
         struct zygote_request request = {.type = ZYGOTE_FILTER};
         _cleanup_free_ struct sock_filter *program = NULL;
         _cleanup_close_ int fd = -1;
         size_t count = 0;
-        int r = seccomp_filter_compile(&program, &count, err);
+        int r = seccomp_filter_compile(what_is_counted(zygote->local).memory, &program, &count, err);
 
         if (r < 0)
                 return r;
@@ -227,6 +250,7 @@ static int send_filter(struct zygote_process *zygote, struct sbx_error *err) {
 static int make_config(const struct local *local, int *ret_fd, struct sbx_error *err) {
         const struct local_options *options = &local->options;
         struct sbx_host_state *self = local->host.self;
+        struct counted counted = what_is_counted(local);
         struct jail_config config = {
                 .isolation = options->isolation,
                 .drop = local->drop,
@@ -236,7 +260,8 @@ static int make_config(const struct local *local, int *ret_fd, struct sbx_error 
                 .tmp_bytes = options->tmp_bytes,
                 .workspace_bytes = options->workspace_bytes,
                 .cpu_percent = options->cpu_percent,
-                .memory_wall = strcmp(cgroup_manager_kind(local->cgroups), "none") == 0,
+                .memory_wall = !counted.memory,
+                .pids_wall = !counted.pids,
                 .python = local->interpreter.path,
                 .helpers = local->host.directory(self, "libexec"),
                 .guests = local->host.directory(self, "guests"),
