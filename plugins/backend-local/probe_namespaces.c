@@ -146,7 +146,7 @@ static int load_filter(const struct local_options *options, char text[PROBE_TEXT
         struct sbx_error err = {0};
         int r, fd;
 
-        r = seccomp_filter_compile(&filter, &config.filter_count, &err);
+        r = seccomp_filter_compile(true, &filter, &config.filter_count, &err);
         if (r < 0)
                 return take(r, &err, text);
         config.filter = filter;
