@@ -7,18 +7,20 @@ between two executions or leaks into the next one, and no half-written frame is 
 """
 
 from _signal import SIG_UNBLOCK, SIGINT, pthread_sigmask, signal
+from _thread import get_ident
 from sys import setprofile, settrace
 
 
 class Interrupts:
     """Where the main thread stands towards SIGINT. One for each process."""
 
-    __slots__ = ("armed", "deferred", "fired", "protected")
+    __slots__ = ("_main", "armed", "deferred", "fired", "protected")
 
     def __init__(self):
         self.armed = False  # the user's code may be running
         self.deferred = False  # SIGINT came while a protected frame was on top
         self.fired = False  # KeyboardInterrupt was raised since the last reset()
+        self._main = get_ident()
         self.protected = {Interrupts.guard.__code__, Interrupts.handle.__code__}
 
     def protect(self, function):
@@ -42,8 +44,8 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def deliver(self):
-        """To be called after a protected part: raises what was deferred."""
-        if self.deferred and self.armed:
+        """To be called after a protected part, by any thread: raises in the main one what was deferred there."""
+        if self.deferred and self.armed and get_ident() == self._main:
             self.deferred = False
             self.fired = True
             raise KeyboardInterrupt

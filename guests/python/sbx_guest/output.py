@@ -70,11 +70,12 @@ class Streams:
 
     def replaced(self):
         """Streams that the user's code put in our place: flushing them runs its code."""
-        return [
-            stream
-            for stream, own in ((sys.stdout, self._out), (sys.stderr, self._err))
-            if stream is not own and stream is not None
-        ]
+        found = []
+        for name, own in (("stdout", self._out), ("stderr", self._err)):
+            stream = getattr(sys, name, None)
+            if stream is not own and stream is not None:
+                found.append(stream)
+        return found
 
     def flush(self):
         """All that was written is in the pipes (or in frames) when this returns."""

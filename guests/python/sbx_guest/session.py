@@ -52,10 +52,15 @@ class Session:
         watcher = hooks.Watcher()
         watcher.when_imported("linecache", self.sources.attach)
         watcher.when_imported("matplotlib.pyplot", self.display.patch_pyplot)
-        os.register_at_fork(after_in_parent=self._after_fork, after_in_child=self.channel.close)
+        os.register_at_fork(after_in_parent=self._after_fork, after_in_child=self._become_child)
 
     def _after_fork(self):
         self.forked = True
+
+    def _become_child(self):
+        # A child never speaks for the session, nor takes what others wrote.
+        self.channel.close()
+        self.streams.pump = None
 
     def _add_builtins(self):
         builtins.input = _input
@@ -85,7 +90,7 @@ class Session:
     def _leave_child(self, error):
         code = 0
         try:
-            self.channel.close()  # again, for a fork that Python did not see
+            self._become_child()  # again, for a fork that Python did not see
             if isinstance(error, SystemExit):
                 code = error.code if isinstance(error.code, int) else int(error.code is not None)
             elif error is not None:
@@ -93,8 +98,9 @@ class Session:
 
                 code = 1
                 print_error(error, self.namespace, self.sources.lines)
-            sys.stdout.flush()
-            sys.stderr.flush()
+            self.streams.flush()
+            for stream in self.streams.replaced():
+                stream.flush()
         finally:
             os._exit(code & 0xFF)
 

@@ -77,7 +77,8 @@ class _Pieces:
         if kind not in _BRACKETS or not value:
             self.add(bounded_repr(value, max(self.left, 64)))
         elif id(value) in self.open or len(self.open) > 50:
-            self.add("...")
+            start, end = _BRACKETS[kind]
+            self.add(f"{start}...{end}")
         else:
             self.open.add(id(value))
             self.container(value, kind)

@@ -8,6 +8,7 @@ from . import jsontext
 from .text import bounded_repr, class_name
 
 NAMES_MAX = 200
+_NAMES_SCAN_MAX = 2 * NAMES_MAX + 20
 _NAME_MAX = 200  # characters
 _TOTAL_MAX = 1 << 20
 _JSON_MAX = 64 << 10
@@ -25,21 +26,21 @@ def is_variable(name, value):
 
 def names(namespace):
     """The first names of variables, in the order in which they came to be."""
-    found = []
     for _attempt in range(3):
         try:
-            items = list(islice(namespace.items(), 2 * NAMES_MAX + 20))
+            found = [
+                name
+                for name, value in islice(namespace.items(), _NAMES_SCAN_MAX)
+                if type(value) is not _Module and type(name) is str and not (name[:2] == "__" and name[-2:] == "__")
+            ]
             break
         except RuntimeError:  # a thread of the user's changed it meanwhile
             continue
     else:
-        return found
-    for name, value in items:
-        if is_variable(name, value) and len(name) <= _NAME_MAX and "\0" not in name:
-            found.append(jsontext.clean(name))
-            if len(found) == NAMES_MAX:
-                break
-    return found
+        return []
+    if len("".join(found)) > _NAME_MAX or not "".join(found).isidentifier():
+        found = [jsontext.clean(name) for name in found if len(name) <= _NAME_MAX and "\0" not in name]
+    return found[:NAMES_MAX]
 
 
 def tell(value):

@@ -31,13 +31,13 @@ class Lost(Exception):
 class Guest:
     """A worker and the host's end of it."""
 
-    def __init__(self, framed=False, cwd=None, env=None, options=("-I", "-S"), greet=True):
+    def __init__(self, framed=False, cwd=None, env=None, options=("-I", "-S"), greet=True, prefix=()):
         ours, theirs = socket.socketpair()
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         environment = {"PATH": "/usr/bin:/bin", "SBX_CONTROL_FD": str(theirs.fileno()), **(env or {})}
         self.process = subprocess.Popen(
-            [PYTHON, *options, "-c", _CODE, ROOT],
+            [*prefix, PYTHON, *options, "-c", _CODE, ROOT],
             stdin=subprocess.DEVNULL,
             stdout=out_write,
             stderr=err_write,
@@ -57,7 +57,7 @@ class Guest:
         self.input = bytearray()
         self.frames = []
         self.serial = 0
-        self.stderr = b""
+        self.nested = bool(prefix)
         if greet:
             self.send(HELLO, {"protocol": 1, "session": "test", "framed_output": framed})
             kind, self.ready, _blob = self.wait()
@@ -126,10 +126,10 @@ class Guest:
         """The next frame."""
         deadline = time.monotonic() + seconds
         while True:
-            frame = self._decode()
+            left = deadline - time.monotonic()
+            frame = self._decode() if left > 0 else None
             if frame is not None:
                 return frame
-            left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError(self.read_pipes().decode("utf-8", "replace")[-2000:])
             select.select([self.socket, *self.pipes], [], [], left)
@@ -152,8 +152,9 @@ class Guest:
         return self.result(seconds)
 
     def result(self, seconds=WAIT_SECONDS):
+        deadline = time.monotonic() + seconds
         while True:
-            frame = self.wait(seconds)
+            frame = self.wait(deadline - time.monotonic())
             if frame[0] == RESULT:
                 assert frame[1]["id"] == self.serial, frame
                 self.read_pipes()
@@ -185,7 +186,14 @@ class Guest:
         return result
 
     def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
+        os.kill(self.worker_pid(), signal.SIGINT)
+
+    def worker_pid(self):
+        pid = self.process.pid
+        if self.nested:
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+                pid = int(file.read().split()[0])
+        return pid
 
     def run_interrupted(self, code, after=0.5, every=0.2, seconds=WAIT_SECONDS, **header):
         """Runs code, interrupts it after a while, and again until it ends."""
