@@ -17,7 +17,6 @@ static const struct sbx_option options[] = {
                 .type = SBX_OPTION_SIZE,
                 .name = "max_message",
                 .default_value = "32m",
-                .unit = "bytes",
                 .help = "Longest message taken from a client; a longer one is skipped and answered with an error.",
                 .minimum = 65536,
                 .maximum = 268435456,
