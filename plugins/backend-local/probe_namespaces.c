@@ -172,7 +172,7 @@ static int use_landlock(const struct local_options *options, char text[PROBE_TEX
         if (r < 0)
                 return take(r, &err, text);
         snprintf(text, PROBE_TEXT_MAX, "ABI %d; it refuses a directory that may be read otherwise", abi);
-        return open("/var", O_RDONLY | O_DIRECTORY | O_CLOEXEC) < 0 && errno == EACCES ? 0 : -EBADE;
+        return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC) < 0 && errno == EACCES ? 0 : -EBADE;
 }
 
 static const char *filter_remedy(int code, char *buffer, size_t size) {

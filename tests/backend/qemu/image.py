@@ -92,14 +92,14 @@ def add_python(image, python):
     return executable
 
 
-def add_build(image, build):
-    """What runs of a build directory, at its own path: programs, libraries, plugins, guests; no object files."""
+def add_build(image, build, target):
+    """What runs of a build directory: programs, libraries, plugins, guests; no object files."""
     for directory, names, files in os.walk(build):
-        names[:] = [n for n in names if not n.endswith(".p") and not n.startswith("meson-")]
+        names[:] = [n for n in names if not n.endswith(".p") and not n.startswith(("meson-", "."))]
         for name in files:
             full = os.path.join(directory, name)
-            program = os.access(full, os.X_OK) or ".so" in name
+            inside = target + full[len(build):]
             if os.path.islink(full):
-                image.link(full, os.readlink(full))
-            elif program or "/guests/" in full or "/plugins/" in full and name.endswith(".py"):
-                image.file(full)
+                image.link(inside, os.readlink(full))
+            elif os.access(full, os.X_OK) or ".so" in name or "/guests/" in full or name.endswith(".py"):
+                image.file(full, inside)

@@ -95,8 +95,7 @@ def build_image(path, test_cgroup, build):
     with open(os.path.join(HERE, "inside.py")) as f:
         result.text("/init", "#!/usr/bin/python3 -IS\n" + f.read(), 0o755)
     if build and os.path.exists(os.path.join(build, "core/cli/snipara-sandbox")):
-        image.add_build(result, os.path.abspath(build))
-        result.text("/etc/sbx-build", os.path.abspath(build))
+        image.add_build(result, os.path.abspath(build), "/opt/build")
     result.write(path)
 
 
@@ -155,7 +154,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--test-cgroup", required=True, help="the test program of plugins/backend-local")
     parser.add_argument("--build", help="build directory with the whole program")
-    parser.add_argument("--timeout", type=float, default=180)
+    parser.add_argument("--timeout", type=float, default=240)
     options = parser.parse_args()
     try:
         need_qemu()
