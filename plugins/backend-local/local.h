@@ -12,6 +12,7 @@
 #include "interpreter.h"
 #include "options.h"
 #include "protocol.h"
+#include "scratch.h"
 
 struct zygote_process;
 
@@ -89,11 +90,9 @@ int report_parse(struct report_builder *builder, char *lines, struct sbx_error *
 /* Ends it. The string is freed with free(). NULL: -ENOMEM. */
 char *report_end(struct report_builder *builder);
 
-/* ---- scratch.c: a directory of a guest that has no file tree of its own (isolation landlock, none) */
+/* ---- scratch.c; scratch.h has the removal */
 
 int scratch_create(const struct local *local, uint64_t id, char ret_path[ZYGOTE_SCRATCH_MAX], struct sbx_error *err);
-/* Everything below it, without following a link; the guest is dead. */
-void scratch_remove(const char *path);
 
 /* ---- probe.c */
 

@@ -12,6 +12,7 @@ struct zygote_guest {
         pid_t pid;
         bool reaped;
         int code; /* once reaped: 0..255, or -signal */
+        char *scratch; /* its directory; NULL: none */
 };
 
 struct zygote {

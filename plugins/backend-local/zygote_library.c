@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "cgroup.h"
+#include "scratch.h"
 #include "syscalls.h"
 #include "util.h"
 #include "zygote_internal.h"
@@ -141,7 +142,11 @@ static int handle_spawn(struct zygote *zygote, const struct zygote_spawn *spawn)
                 return 1;
         }
         zygote->spawned = true;
-        zygote->guests[zygote->guest_count++] = (struct zygote_guest){.id = spawn->request->id, .pid = pid};
+        zygote->guests[zygote->guest_count++] = (struct zygote_guest){
+                .id = spawn->request->id,
+                .pid = pid,
+                .scratch = spawn->request->scratch[0] != '\0' ? strdup(spawn->request->scratch) : NULL,
+        };
         send_reply(&reply, pidfd);
         close(pidfd);
         return 1;
@@ -166,6 +171,7 @@ static void handle_release(struct zygote *zygote, uint64_t id) {
         if (guest == NULL)
                 return;
         reap_guest(guest);
+        free(guest->scratch);
         *guest = zygote->guests[--zygote->guest_count];
 }
 
@@ -178,6 +184,9 @@ static _Noreturn void end(struct zygote *zygote) {
                 for (size_t i = 0; i < zygote->guest_count; i++)
                         reap_guest(&zygote->guests[i]);
                 zygote_kill_orphans(zygote);
+                for (size_t i = 0; i < zygote->guest_count; i++)
+                        if (zygote->guests[i].scratch != NULL)
+                                scratch_remove(zygote->guests[i].scratch);
         }
         _exit(0);
 }

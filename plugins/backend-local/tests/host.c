@@ -3,7 +3,7 @@
  *
  *      report            the isolation report of a guest
  *      run CODE...       each piece in one and the same guest
- *      bench N           latency of N guests, one after another
+ *      bench N [PAUSE]   latency of N guests, one after another, PAUSE milliseconds apart
  *      churn N THREADS   N guests by THREADS threads at once
  *      idle N            N guests alive at once, and what memory they take */
 #include <inttypes.h>
@@ -124,13 +124,16 @@ static int command_bench(struct run *run) {
         static const char *const names[BENCH_COUNT] = {"guest_start",       "hello -> ready", "first execution",
                                                        "second execution", "kill and close", "start to first result"};
         size_t count = run->argc > 0 ? strtoul(run->argv[0], NULL, 10) : 100;
+        unsigned long pause_ms = run->argc > 1 ? strtoul(run->argv[1], NULL, 10) : 0;
         uint64_t *times[BENCH_COUNT];
         int r = 0;
 
         for (int i = 0; i < BENCH_COUNT; i++)
                 times[i] = calloc(count, sizeof(uint64_t));
-        for (size_t i = 0; r == 0 && i < count; i++)
+        for (size_t i = 0; r == 0 && i < count; i++) {
                 r = bench_once(run, times, i);
+                usleep((useconds_t)pause_ms * 1000);
+        }
         for (int i = 0; i < BENCH_COUNT; i++) {
                 if (r == 0)
                         show(names[i], times[i], count);
