@@ -119,8 +119,8 @@ static int read_report(int fd, char text[REPORT_MAX], const struct sbx_call *cal
                 int r = wait_fd(fd, POLLIN, call, REPORT_LIMIT_MS);
 
                 if (r < 0)
-                        return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "waiting for a guest to lock down: %s",
-                                             strerror(-r));
+                        return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "gave up waiting for a guest to lock down: %s",
+                                             r == -ECANCELED ? "the call was cancelled" : strerror(-r));
                 n = read(fd, text + size, REPORT_MAX - 1 - size);
                 if (n < 0 && errno == EINTR)
                         continue;

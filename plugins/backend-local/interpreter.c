@@ -58,6 +58,7 @@ static bool is_covered(const struct finder *finder, const char *path) {
 static void add_path(struct finder *finder, const char *path) {
         struct stat st;
         char target[PATH_MAX];
+        ssize_t n;
 
         if (is_covered(finder, path) || lstat(path, &st) < 0)
                 return;
@@ -66,7 +67,12 @@ static void add_path(struct finder *finder, const char *path) {
                         add(finder, &finder->found.paths, &finder->path_count, path);
                 return;
         }
+        n = readlink(path, target, sizeof(target) - 1);
+        if (n < 0)
+                return;
+        target[n] = '\0';
         add(finder, &finder->found.links, &finder->link_count, path);
+        add(finder, &finder->found.links, &finder->link_count, target);
         if (realpath(path, target) != NULL && strcmp(target, path) != 0)
                 add_path(finder, target);
 }

@@ -9,7 +9,7 @@
 struct interpreter {
         char *path;   /* as it is to be executed */
         char **paths; /* to be shown read-only; ends with NULL */
-        char **links; /* symlinks to be repeated inside */
+        char **links; /* symlinks to be repeated inside: path, content, path, content, ... */
 };
 
 /* `configured`: an absolute path, or NULL for the usual places. `extra` (ends with NULL) is the configured read-only

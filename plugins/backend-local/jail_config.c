@@ -172,6 +172,14 @@ static int take(struct jail_config *config, uint32_t key, const char *data, size
         return -EBADMSG;
 }
 
+static bool is_even(const char *const *list) {
+        size_t count = 0;
+
+        while (list != NULL && list[count] != NULL)
+                count++;
+        return count % 2 == 0;
+}
+
 static int decode(struct jail_config *config, const char *data, size_t size) {
         bool begun = false;
 
@@ -199,7 +207,7 @@ static int decode(struct jail_config *config, const char *data, size_t size) {
                 data += padded(record.size);
                 size -= padded(record.size);
         }
-        return begun && config->python != NULL && config->helpers != NULL && config->guests != NULL ? 0 : -EBADMSG;
+        return begun && is_even((const char *const *)config->links) && config->python != NULL && config->helpers != NULL && config->guests != NULL ? 0 : -EBADMSG;
 }
 
 int jail_config_read(int fd, struct jail_config *ret) {

@@ -39,7 +39,8 @@ struct jail_config {
         const char *workspace_path; /* NULL unless ro or rw */
         const char **preload;       /* modules */
         const char **read_only;     /* directories and files of the read-only set, beyond the built-in ones */
-        const char **links;         /* symlinks to repeat inside, so that the interpreter is found by its path */
+        const char **links;         /* symlinks to repeat inside, so that the interpreter is found by its path: each path is
+                                     * followed by what it points to */
 
         /* For guests; NULL: none. Not written: it comes later (ZYGOTE_FILTER), compiled while the interpreter starts. */
         const struct sock_filter *filter;

@@ -19,7 +19,7 @@
 struct kept {
         int fd;
         const char *path;
-        char *link; /* content, for a link */
+        const char *link; /* content, for a link */
 };
 
 static bool is_below(const char *path, const char *directory) {
@@ -28,11 +28,9 @@ static bool is_below(const char *path, const char *directory) {
         return strncmp(path, directory, length) == 0 && path[length] == '/';
 }
 
-static void free_kept(struct kept *kept, size_t count) {
-        for (size_t i = 0; i < count; i++) {
+static void close_kept(struct kept *kept, size_t count) {
+        for (size_t i = 0; i < count; i++)
                 close_fd(&kept[i].fd);
-                free(kept[i].link);
-        }
 }
 
 static int keep(const struct jail_config *config, const char *directory, struct kept kept[KEPT_MAX],
@@ -48,21 +46,12 @@ static int keep(const struct jail_config *config, const char *directory, struct 
                 if (kept[(*count)++].fd < 0)
                         return -errno;
         }
-        for (size_t i = 0; config->links != NULL && config->links[i] != NULL; i++) {
-                char content[4096];
-                ssize_t n;
-
+        for (size_t i = 0; config->links != NULL && config->links[i] != NULL; i += 2) {
                 if (!is_below(config->links[i], directory))
                         continue;
                 if (*count >= KEPT_MAX)
                         return -E2BIG;
-                n = readlink(config->links[i], content, sizeof(content) - 1);
-                if (n < 0)
-                        return -errno;
-                content[n] = '\0';
-                kept[*count] = (struct kept){-1, config->links[i], strdup(content)};
-                if (kept[(*count)++].link == NULL)
-                        return -ENOMEM;
+                kept[(*count)++] = (struct kept){-1, config->links[i], config->links[i + 1]};
         }
         return 0;
 }
@@ -116,7 +105,7 @@ static int mount_tmpfs(const struct jail_config *config, const char *path, unsig
                 r = -errno;
         for (size_t i = 0; r == 0 && i < count; i++)
                 r = put_back(&kept[i]);
-        free_kept(kept, count);
+        close_kept(kept, count);
         if (r < 0)
                 return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "layer \"mounts\": %s: %s", path, strerror(-r));
         return 0;

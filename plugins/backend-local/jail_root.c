@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -290,24 +291,24 @@ static int make_skeleton(int root_fd) {
 }
 
 static int fill(const struct tree *tree, const struct jail_config *config, struct sbx_error *err) {
-        char path[4096];
+        const char *what = "the directories";
         int r = make_skeleton(tree->root_fd);
 
-        if (r == 0)
+        if (r == 0) {
+                what = "/etc";
                 r = make_etc(tree->root_fd);
-        if (r == 0)
+        }
+        if (r == 0) {
+                what = "links";
                 r = copy_top_level_links(tree->root_fd);
-        for (size_t i = 0; r == 0 && config->links != NULL && config->links[i] != NULL; i++) {
-                ssize_t n = readlink(config->links[i], path, sizeof(path) - 1);
-
-                if (n < 0)
-                        r = -errno;
-                path[n < 0 ? 0 : n] = '\0';
-                if (r == 0)
-                        r = make_link(tree->root_fd, config->links[i], path);
+        }
+        for (size_t i = 0; r == 0 && config->links != NULL && config->links[i] != NULL; i += 2) {
+                what = config->links[i];
+                r = make_link(tree->root_fd, config->links[i], config->links[i + 1]);
         }
         if (r < 0)
-                return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "layer \"root\": can't fill it: %s", strerror(-r));
+                return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "layer \"root\": can't make %s in it: %s", what,
+                                     strerror(-r));
         return 0;
 }
 
@@ -408,7 +409,9 @@ static pid_t start_holder(int *ret_hold_fd) {
 
         if (pipe2(fds, O_CLOEXEC) < 0)
                 return -errno;
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* else its files in /proc are closed to us */
         pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+        prctl(PR_SET_DUMPABLE, pid == 0, 0, 0, 0);
         if (pid == 0) {
                 char byte;
 

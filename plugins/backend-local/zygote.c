@@ -482,6 +482,9 @@ int zygote_spawn(struct zygote_process *zygote, const struct zygote_request *req
         pthread_mutex_unlock(&zygote->lock);
         if (r == -EPIPE)
                 return r;
+        if (r == -ECANCELED || r == -ETIMEDOUT)
+                return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "gave up starting a guest: %s",
+                                     r == -ECANCELED ? "the call was cancelled" : "its time is over");
         if (r < 0)
                 return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "the zygote did not answer: %s", strerror(-r));
         if (reply.type != ZYGOTE_SPAWNED || fd < 0) {
