@@ -21,6 +21,7 @@
 
 #define ROUNDS_MAX 100000u
 #define CODE "1 + 1"
+#define BETWEEN_MS 15 /* from one fresh session to the next: the last one has gone, the pool is full */
 
 static void fail(const char *what, const struct sbx_error *err) {
         fprintf(stderr, "bench_api: %s: %s\n%s\n", what, err->message, err->hint);
@@ -239,7 +240,7 @@ int main(int argc, char **argv) {
         }
         printf("{");
         runtime = open_runtime("local.pool=4");
-        measure("fresh_pool", runtime, "", rounds, 15);
+        measure("fresh_pool", runtime, "", rounds, BETWEEN_MS);
         measure("warm", runtime, "warm", rounds * 10, 0);
         if (sustain > 0)
                 measure_sustained(runtime, sustain);
@@ -247,7 +248,7 @@ int main(int argc, char **argv) {
                 measure_idle(runtime, idle);
         sbx_runtime_free(runtime);
         runtime = open_runtime("local.pool=0");
-        measure("fresh_no_pool", runtime, "", rounds, 0);
+        measure("fresh_no_pool", runtime, "", rounds, BETWEEN_MS);
         sbx_runtime_free(runtime);
         printf("\"version\":\"%s\"}\n", sbx_version());
         return 0;

@@ -86,9 +86,9 @@ static int add_failure(const struct sbx_result *result, bool fresh, struct sbx_b
         if (r == 0 && !fresh && (result->end != SBX_END_ERROR || result->state != SBX_STATE_KEPT))
                 r = sbx_buffer_append_text(out, state_sentence(result->state, message));
         if (r == 0 && result->traceback != NULL && result->traceback[0] != '\0')
-                r = sbx_buffer_printf(out, "\n%s\n", result->traceback);
+                r = sbx_buffer_printf(out, "\n%s", result->traceback);
         if (r == 0 && result->stdout_text.size + result->stderr_text.size > 0)
-                r = sbx_buffer_append_text(out, "\nOutput before the end:\n");
+                r = add_line(out, "\nOutput before the end:\n", (struct sbx_bytes){NULL, 0});
         return r < 0 ? r : add_output(result, out);
 }
 

@@ -171,6 +171,7 @@ static int enqueue(struct sbx_trajectory *trajectory, json_t *object) {
                 r = sbx_cond_wait(&trajectory->emptied, &trajectory->lock, until_ns);
         if (trajectory->count == QUEUE_MAX) {
                 trajectory->dropped++;
+                trajectory->last_sequence++; /* a gap tells a reader that something is missing, and how much */
                 return -EBUSY;
         }
         tell_dropped_locked(trajectory);

@@ -183,6 +183,7 @@ static void test_a_sink_that_hangs(void **state) {
         if (json_array_size(sink.events) > kept) {
                 assert_string_equal(json_string_value(json_object_get(last, "event")), "events_dropped");
                 assert_int_equal(json_integer_value(json_object_get(last, "count")), 2000 - kept);
+                assert_int_equal(json_integer_value(json_object_get(last, "sequence")), 2001); /* behind the gap */
         }
         json_decref(sink.events);
 }
