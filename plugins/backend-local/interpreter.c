@@ -116,21 +116,15 @@ static bool read_home(const char *prefix, char home[PATH_MAX]) {
         if (n < 0)
                 return false;
         text[n] = '\0';
-        for (char *line = text; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
-                size_t length;
+        for (char *rest = text, *line; (line = strsep(&rest, "\n")) != NULL;) {
+                char *value = strchr(line, '=');
 
-                line += strspn(line, "\n \t");
-                length = strcspn(line, "\r\n");
-                if (strncmp(line, "home", 4) != 0 || line[4 + strspn(line + 4, " \t")] != '=')
-                        continue;
-                line += 4 + strspn(line + 4, " \t") + 1;
                 line += strspn(line, " \t");
-                length = strcspn(line, "\r\n");
-                if (length == 0 || length >= PATH_MAX || line[0] != '/')
-                        return false;
-                memcpy(home, line, length);
-                home[length] = '\0';
-                return true;
+                if (value == NULL || strncmp(line, "home", 4) != 0 || line + 4 + strspn(line + 4, " \t") != value)
+                        continue;
+                value += 1 + strspn(value + 1, " \t");
+                value[strcspn(value, "\r")] = '\0';
+                return value[0] == '/' && snprintf(home, PATH_MAX, "%s", value) < PATH_MAX;
         }
         return false;
 }

@@ -97,17 +97,19 @@ static uint64_t fake_clock(struct sbx_host_state *self) {
 
 static const char *fake_directory(struct sbx_host_state *self, const char *name) {
         static const char *const names[] = {"libexec", "guests", "plugins", "runtime"};
+
+        for (size_t i = 0; i < 4; i++)
+                if (strcmp(names[i], name) == 0)
+                        return self->directories[i];
+        return NULL;
+}
+
+static void make_directories(struct sbx_host_state *self) {
         static const char *const paths[] = {"plugins/backend-local", "guests", "plugins", "run"};
 
-        for (size_t i = 0; i < 4; i++) {
-                if (strcmp(names[i], name) != 0)
-                        continue;
+        for (size_t i = 0; i < 4; i++)
                 snprintf(self->directories[i], sizeof(self->directories[i]), "%s/%s", self->root, paths[i]);
-                if (i == 3)
-                        mkdir(self->directories[i], 0700);
-                return self->directories[i];
-        }
-        return NULL;
+        mkdir(self->directories[3], 0700);
 }
 
 /* ---- life */
@@ -128,6 +130,7 @@ int fake_open(struct fake_host *fake, const char *root, char **settings, size_t 
         char path[4096];
 
         fake->state.root = root;
+        make_directories(&fake->state);
         snprintf(path, sizeof(path), "%s/plugins/backend-local/backend-local.so", root);
         fake->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (fake->library == NULL)
