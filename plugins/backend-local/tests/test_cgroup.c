@@ -238,8 +238,8 @@ static void test_counters(void **state) {
         struct child child = run_in(c, spin_300ms);
         struct sbx_guest_usage usage;
 
-        print_message("# cgroup %s, controllers %x, reusable %d, swap limited %d\n", cgroup_manager_kind(m),
-                      m->controllers, m->reusable, m->swap_limited);
+        print_message("# cgroup %s in %s, controllers %x, reusable %d, swap limited %d\n", cgroup_manager_kind(m),
+                      m->trees[0].path, m->controllers, m->reusable, m->swap_limited);
         usleep(50000);
         usage = usage_of(c);
         if ((m->controllers & CGROUP_PIDS) != 0)

@@ -74,7 +74,8 @@ def new_cgroup(name, owner=None):
 def start(arguments, uid=0, cgroup=CGROUPS, environment=(), **options):
     """Runs a program as a user in a cgroup, as a service manager would."""
     def become():
-        write(os.path.join(cgroup, "cgroup.procs"), "0")
+        if cgroup is not None:
+            write(os.path.join(cgroup, "cgroup.procs"), "0")
         if uid:
             os.setgroups([])
             os.setresgid(uid, uid, uid)
@@ -182,6 +183,61 @@ def all_program_checks(delegated):
                    output, "exit code %d\n%s" % (code, output))
 
 
+# ---- under systemd
+
+USER_MANAGER = """[Service]
+User=%d
+Delegate=yes
+Environment=XDG_RUNTIME_DIR=/run/user/%d HOME=/home/user
+ExecStartPre=+/usr/bin/python3 -c "import os; d='/run/user/%d'; os.makedirs(d); os.chown(d, %d, %d)"
+Type=notify
+ExecStart=/lib/systemd/systemd --user --unit=basic.target
+"""
+# Beside another process: the cgroup of the service is not the program's alone.
+IN_COMPANY = "sleep 1000 & /usr/lib/sbx-tests/test_cgroup; code=$?; kill $!; exit $code"
+USER_SERVICE = """[Service]
+Type=oneshot
+Environment=CMOCKA_MESSAGE_OUTPUT=TAP XDG_RUNTIME_DIR=/run/user/%d
+ExecStart=/bin/sh -c "(%s) >/home/user/output 2>&1"
+"""
+
+
+def in_a_scope(name, code, output):
+    expect(name, code == 0 and "/snipara-sandbox-sbx-" in output and "SKIPPED: no cgroups" not in output,
+           "exit code %d\n%s" % (code, output))
+
+
+def systemd_checks():
+    """A cgroup that isn't the program's alone: it gets a scope from the manager by itself."""
+    code, output = run(["/bin/sh", "-c", IN_COMPANY], cgroup=None, environment={"CMOCKA_MESSAGE_OUTPUT": "TAP"})
+    in_a_scope("systemd, root: a scope of its own", code, output)
+    os.makedirs("/run/systemd/user", exist_ok=True)
+    write("/run/systemd/system/manager.service", USER_MANAGER % ((USER,) * 5))
+    write("/run/systemd/user/company.service", USER_SERVICE % (USER, IN_COMPANY.replace("$", "$$")))
+    code, output = run(["systemctl", "start", "manager.service"], cgroup=None)
+    expect("systemd, a user's manager starts", code == 0, output)
+    code, output = run(["systemctl", "--user", "start", "company.service"], uid=USER, cgroup=None,
+                       environment={"XDG_RUNTIME_DIR": "/run/user/%d" % USER})
+    comment(output)
+    with open("/home/user/output") as f:
+        in_a_scope("systemd, ordinary user: a scope of its own", code, f.read())
+    expect("systemd: nothing is left behind", not leftovers(), "\n".join(leftovers()))
+
+
+def under_systemd():
+    """As a service of the system manager, which has mounted everything."""
+    try:
+        os.makedirs("/home/user", exist_ok=True)
+        os.chown("/home/user", USER, USER)
+        systemd_checks()
+    except Exception:
+        say("not ok systemd_checks")
+        comment(traceback.format_exc())
+    finally:
+        say("end")
+        libc.reboot(0x4321fedc)
+
+
 def main():
     write(CGROUPS + "/cgroup.subtree_control", "+memory +pids +cpu")
     delegated = new_cgroup("delegated", USER)
@@ -214,7 +270,7 @@ def as_first_process():
 
 if __name__ == "__main__":
     try:
-        as_first_process()
+        under_systemd() if sys.argv[1:] == ["--systemd"] else as_first_process()
     except BaseException:
         comment(traceback.format_exc())
         say("end")

@@ -73,8 +73,41 @@ def find_kernel():
     return kernel
 
 
-def build_image(path, test_cgroup, build):
+SYSTEMD = "/lib/systemd/systemd"
+SYSTEMD_TESTS = """[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/python3 -IS /usr/lib/sbx-tests/inside.py --systemd
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/console
+TimeoutStartSec=infinity
+"""
+SYSTEMD_UNITS = ("basic.target", "sysinit.target", "sockets.target", "paths.target", "timers.target", "shutdown.target",
+                 "-.slice", "system.slice", "user.slice", "app.slice", "-.mount")
+
+
+def add_systemd(result):
+    """The system manager of this machine, with next to no units."""
+    real = os.path.realpath(SYSTEMD)
+    result.file(real, SYSTEMD)
+    for tool in ("systemctl", "systemd-run"):
+        result.file(os.path.realpath(shutil.which(tool)), "/bin/" + tool)
+    for kind in ("system", "user"):
+        for unit in SYSTEMD_UNITS:
+            source = "/usr/lib/systemd/%s/%s" % (kind, unit)
+            if os.path.exists(source):
+                result.file(os.path.realpath(source), "/lib/systemd/%s/%s" % (kind, unit))
+    result.text("/etc/systemd/system/tests.service", SYSTEMD_TESTS)
+    result.text("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
+    result.link("/usr/lib/systemd", "/lib/systemd")
+
+
+def build_image(path, test_cgroup, build, systemd):
     result = image.Image()
+    if systemd:
+        add_systemd(result)
     for directory in ("/proc", "/sys", "/dev", "/tmp", "/run", "/home", "/root", "/etc"):
         result.directory(directory)
     result.device("/dev/console", 0o600, 5, 1)
@@ -94,15 +127,15 @@ def build_image(path, test_cgroup, build):
     result.file(os.path.join(HERE, "inside.py"), "/usr/lib/sbx-tests/inside.py")
     with open(os.path.join(HERE, "inside.py")) as f:
         result.text("/init", "#!/usr/bin/python3 -IS\n" + f.read(), 0o755)
-    if build and os.path.exists(os.path.join(build, "core/cli/snipara-sandbox")):
+    if not systemd and build and os.path.exists(os.path.join(build, "core/cli/snipara-sandbox")):
         image.add_build(result, os.path.abspath(build), "/opt/build")
     result.write(path)
 
 
-def boot(kernel, initramfs, timeout):
+def boot(kernel, initramfs, timeout, parameters=""):
     """Yields the lines that the machine says, until it ends or the time is up."""
     arguments = [QEMU, "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1536", "-kernel", kernel, "-initrd", initramfs, "-append",
-                 "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off", "-nographic", "-no-reboot", "-nodefaults",
+                 "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off " + parameters, "-nographic", "-no-reboot", "-nodefaults",
                  "-serial", "stdio", "-monitor", "none"]
     process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, errors="replace")
@@ -131,8 +164,8 @@ def relay(lines, tap):
     """Turns the machine's lines into TAP; False if it ended before it was through."""
     tail = []
     for line in lines:
-        mark, _, text = line.partition("@@ ")
-        if mark or not text:
+        _, _, text = line.partition("@@ ")
+        if not text:
             tail = (tail + [line])[-60:]
         elif text == "end":
             return True
@@ -150,6 +183,16 @@ def relay(lines, tap):
     return False
 
 
+def run_machine(options, kernel, tap, systemd):
+    parameters = "rdinit=%s systemd.unit=tests.service systemd.log_level=err" % SYSTEMD if systemd else ""
+    with tempfile.TemporaryDirectory() as directory:
+        initramfs = os.path.join(directory, "initramfs")
+        build_image(initramfs, options.test_cgroup, options.build, systemd)
+        print("# kernel %s, image of %d MiB" % (kernel, os.path.getsize(initramfs) >> 20), flush=True)
+        if not relay(boot(kernel, initramfs, options.timeout, parameters), tap):
+            tap.result(False, "the virtual machine came to its end within %d s" % options.timeout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--test-cgroup", required=True, help="the test program of plugins/backend-local")
@@ -164,12 +207,11 @@ def main():
         return 0
     print("TAP version 13")
     tap = Tap()
-    with tempfile.TemporaryDirectory() as directory:
-        initramfs = os.path.join(directory, "initramfs")
-        build_image(initramfs, options.test_cgroup, options.build)
-        print("# kernel %s, image of %d MiB" % (kernel, os.path.getsize(initramfs) >> 20), flush=True)
-        if not relay(boot(kernel, initramfs, options.timeout), tap):
-            tap.result(False, "the virtual machine came to its end within %d s" % options.timeout)
+    run_machine(options, kernel, tap, False)
+    if os.path.exists(SYSTEMD) and shutil.which("systemd-run"):
+        run_machine(options, kernel, tap, True)
+    else:
+        tap.result(True, "cgroup v2 under systemd", " # SKIP this machine has no systemd to take along")
     print("1..%d\n# %d run, %d failed" % (tap.count, tap.count, tap.failed))
     return 1 if tap.failed else 0
 
