@@ -219,6 +219,7 @@ static bool all_there(const struct sbx_cgroup_manager *m) {
 
 static int set_up(struct sbx_cgroup_manager *m, const char *mode, const char *base, struct sbx_error *err) {
         bool required = strcmp(mode, "required") == 0;
+        char hint[SBX_ERROR_HINT_MAX + 128];
         int r;
 
         if (!required && strcmp(mode, "auto") != 0 && strcmp(mode, "off") != 0)
@@ -240,9 +241,12 @@ static int set_up(struct sbx_cgroup_manager *m, const char *mode, const char *ba
         if (r < 0 && base != NULL)
                 return sbx_error_set(err, -EINVAL, CGROUP_ORIGIN, m->remedy, "can't put guests into cgroup %s: %s", base,
                                      m->reason);
-        if (required && !all_there(m))
-                return sbx_error_set(err, -ENOTSUP, CGROUP_ORIGIN, m->remedy,
+        if (required && !all_there(m)) {
+                snprintf(hint, sizeof(hint), "%s. Or be content with limits of each process: cgroup = \"auto\" for this "
+                         "backend (--set local.cgroup=auto)", m->remedy);
+                return sbx_error_set(err, -ENOTSUP, CGROUP_ORIGIN, hint,
                                      "cgroups can't limit the memory, processes and CPU of a guest here: %s", m->reason);
+        }
         return 0;
 }
 

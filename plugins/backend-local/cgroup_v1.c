@@ -217,7 +217,7 @@ int cgroup_v1_find(struct sbx_cgroup_manager *m) {
         }
         snprintf(m->remedy, sizeof(m->remedy),
                  "cgroup v1 can be used by root alone: run as root, or boot with systemd.unified_cgroup_hierarchy=1 and "
-                 "start with: systemd-run --user --scope -p Delegate=yes snipara-sandbox ...");
+                 "type: systemd-run --user --scope -p Delegate=yes snipara-sandbox");
         if ((m->controllers & CGROUP_LIMITS) == 0)
                 return -ENOTSUP;
         m->ops = &v1_ops;

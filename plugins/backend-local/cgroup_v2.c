@@ -355,8 +355,8 @@ static const struct cgroup_ops v2_ops = {
 /* Says in words why `path` can't be used, and what to type. */
 static void explain(struct sbx_cgroup_manager *m, const char *path, int code, int scope_code) {
         bool container = access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
-        const char *scope = geteuid() == 0 ? "systemd-run --scope -p Delegate=yes snipara-sandbox ..."
-                                           : "systemd-run --user --scope -p Delegate=yes snipara-sandbox ...";
+        const char *scope = geteuid() == 0 ? "systemd-run --scope -p Delegate=yes snipara-sandbox"
+                                           : "systemd-run --user --scope -p Delegate=yes snipara-sandbox";
 
         if (code == -ENODEV)
                 snprintf(m->reason, sizeof(m->reason), "cgroup %s has none of the controllers memory, pids, cpu", path);
@@ -371,7 +371,7 @@ static void explain(struct sbx_cgroup_manager *m, const char *path, int code, in
                 snprintf(m->remedy, sizeof(m->remedy),
                          "In a container: give it a cgroup of its own that it may write to (podman run --cgroupns=private "
                          "--security-opt unmask=/sys/fs/cgroup ..., docker run --privileged --cgroupns=private ...) and "
-                         "start snipara-sandbox as its first process.");
+                         "start snipara-sandbox as its first process");
         else if (code == -ENODEV && geteuid() != 0)
                 snprintf(m->remedy, sizeof(m->remedy),
                          "As root, write \"[Service]\\nDelegate=memory pids cpu\" to "

@@ -103,13 +103,10 @@ static void probe_cgroup(struct probe *probe) {
         struct sbx_cgroup_manager *manager = NULL;
         struct sbx_cgroup *cgroup = NULL;
         struct sbx_error err = {0};
-        char remedy[SBX_ERROR_HINT_MAX + 160];
         int r = cgroup_manager_new(options->cgroup, options->cgroup_base, &manager, &err);
 
         if (r < 0) {
-                snprintf(remedy, sizeof(remedy), "%s%sOr choose cgroup = \"auto\": limits of each process hold then",
-                         err.hint, err.hint[0] != '\0' ? ". " : "");
-                probe_fail(probe, r, "cgroup", remedy, "%s", err.message);
+                probe_fail(probe, r, "cgroup", hint_of(&err), "%s", err.message);
                 return;
         }
         cgroup_describe(manager, tell_layer, &sink, &limits);

@@ -41,7 +41,7 @@ const char *probe_namespace_remedy(int code, char *buffer, size_t size) {
                 text = "This container may not make namespaces. Start it with: docker run --security-opt seccomp=unconfined "
                        "--security-opt apparmor=unconfined --security-opt systempaths=unconfined ... (podman run "
                        "--security-opt seccomp=unconfined --security-opt unmask=ALL ...); as root inside, add --cap-add "
-                       "SYS_ADMIN. Or choose isolation = \"landlock\"";
+                       "SYS_ADMIN. Or choose isolation = \"landlock\" for this backend (--set local.isolation=landlock)";
         else if (access("/proc/self/ns/user", F_OK) < 0)
                 text = "This kernel has no user namespaces: boot one that is built with CONFIG_USER_NS=y";
         else if (code == -EPERM || code == -EACCES)
