@@ -14,6 +14,7 @@
 #define RUNTIME "python"
 #define START_TIMEOUT_MS 20000
 #define WARM_TIMEOUT_MS 10000
+#define QUIET_NS (5 * SBX_NS_PER_MS) /* after a take; see wait_for_demand */
 #define BACKOFF_FIRST_NS (100 * SBX_NS_PER_MS)
 #define BACKOFF_MAX_NS (30 * SBX_NS_PER_S)
 
@@ -38,7 +39,7 @@ struct sbx_pool {
         bool running, stopping;
         pthread_t thread;
         unsigned ready_count;
-        uint64_t starts;
+        uint64_t starts, taken_ns; /* taken_ns: when the last take was */
         struct sbx_guest_process *ready[SIZE_MAX_GUESTS];
 };
 
@@ -84,16 +85,21 @@ static int make_guest(struct sbx_pool *pool, uint64_t number, struct sbx_guest_p
         return r;
 }
 
-/* Waits until a guest is wanted. False: the pool ends. Called and returns with the lock held. */
+/* Waits until a guest is wanted. False: the pool ends. Called and returns with the lock held.
+ *
+ * As long as there are guests left, the next one is not started in the moment of a take: that would compete for the
+ * processors with the very execution that somebody waits for, and doubles its time on a small machine. */
 static bool wait_for_demand(struct sbx_pool *pool, uint64_t not_before_ns) {
         for (;;) {
                 bool wanted = pool->ready_count < pool->size;
+                uint64_t quiet_ns = pool->ready_count > 0 ? pool->taken_ns + QUIET_NS : 0;
+                uint64_t begin_ns = quiet_ns > not_before_ns ? quiet_ns : not_before_ns;
 
                 if (pool->stopping)
                         return false;
-                if (wanted && sbx_clock_ns() >= not_before_ns)
+                if (wanted && sbx_clock_ns() >= begin_ns)
                         return true;
-                sbx_cond_wait(&pool->wake, &pool->lock, wanted ? not_before_ns : 0);
+                sbx_cond_wait(&pool->wake, &pool->lock, wanted ? begin_ns : 0);
         }
 }
 
@@ -143,6 +149,7 @@ static void start_refilling(struct sbx_pool *pool) {
                                 SBX_ERRNO_TEXT(r));
                 pool->running = r == 0;
         }
+        pool->taken_ns = sbx_clock_ns();
         pthread_cond_signal(&pool->wake);
 }
 
