@@ -141,12 +141,13 @@ void probe_namespaces(struct probe *probe) {
 /* ---- seccomp and Landlock */
 
 static int load_filter(const struct local_options *options, char text[PROBE_TEXT_MAX]) {
+        const struct seccomp_facts facts = {.memory_counted = true, .own_tree = options->isolation == JAIL_NAMESPACES};
         struct jail_config config = {0};
         struct sock_filter *filter = NULL;
         struct sbx_error err = {0};
         int r, fd;
 
-        r = seccomp_filter_compile(true, &filter, &config.filter_count, &err);
+        r = seccomp_filter_compile(&facts, &filter, &config.filter_count, &err);
         if (r < 0)
                 return take(r, &err, text);
         config.filter = filter;

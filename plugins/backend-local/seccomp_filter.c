@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "seccomp_rules.h"
@@ -14,10 +15,11 @@
 
 #define CALL_NAME_MAX 48
 #define PROLOGUE 3
+#define SOCKET_TYPE_MASK 0xf /* the kernel's SOCK_TYPE_MASK: flags stand above it */
 
 struct compiler {
         scmp_filter_ctx context;
-        bool memory_counted;
+        const struct seccomp_facts *facts;
         int highest; /* number of a call that the table names */
 };
 
@@ -46,6 +48,21 @@ static int add_values(struct compiler *compiler, int number, const struct seccom
         return r;
 }
 
+/* Pairs of streams and of sequenced packets are joined for good; datagrams can be sent to any name. */
+static int add_pair(struct compiler *compiler, int number) {
+        static const uint32_t joined[] = {SOCK_STREAM, SOCK_SEQPACKET};
+        struct scmp_arg_cmp conditions[2] = {low_bits(0, 0xffffffff, AF_UNIX)};
+        int r = 0;
+
+        if (compiler->facts->own_tree)
+                return add(compiler, number, SCMP_ACT_ALLOW, conditions);
+        for (size_t i = 0; r == 0 && i < sizeof(joined) / sizeof(joined[0]); i++) {
+                conditions[1] = low_bits(1, SOCKET_TYPE_MASK, joined[i]);
+                r = seccomp_rule_add_array(compiler->context, SCMP_ACT_ALLOW, number, 2, conditions);
+        }
+        return r;
+}
+
 static int add_call(struct compiler *compiler, int number, const struct seccomp_rule *rule) {
         struct scmp_arg_cmp condition;
 
@@ -70,7 +87,13 @@ static int add_call(struct compiler *compiler, int number, const struct seccomp_
         case RULE_THIRD_TYPE:
                 return add_values(compiler, number, rule, 2, S_IFMT | rule->mask);
         case RULE_COUNTED_MEMORY:
-                return compiler->memory_counted ? add(compiler, number, SCMP_ACT_ALLOW, NULL) : 0;
+                return compiler->facts->memory_counted ? add(compiler, number, SCMP_ACT_ALLOW, NULL) : 0;
+        case RULE_OWN_TREE:
+                return compiler->facts->own_tree ? add(compiler, number, SCMP_ACT_ALLOW, NULL) : 0;
+        case RULE_OWN_TREE_FIRST:
+                return compiler->facts->own_tree ? add_values(compiler, number, rule, 0, 0xffffffff) : 0;
+        case RULE_PAIR:
+                return add_pair(compiler, number);
         case RULE_NO_SUCH_CALL:
                 return add(compiler, number, SCMP_ACT_ERRNO(ENOSYS), NULL);
         }
@@ -156,8 +179,9 @@ static int compile(struct compiler *compiler, struct sock_filter **ret, size_t *
         return 0;
 }
 
-int seccomp_filter_compile(bool memory_counted, struct sock_filter **ret, size_t *ret_count, struct sbx_error *err) {
-        struct compiler compiler = {.context = seccomp_init(SCMP_ACT_ERRNO(EPERM)), .memory_counted = memory_counted};
+int seccomp_filter_compile(const struct seccomp_facts *facts, struct sock_filter **ret, size_t *ret_count,
+                           struct sbx_error *err) {
+        struct compiler compiler = {.context = seccomp_init(SCMP_ACT_ERRNO(EPERM)), .facts = facts};
         int r = compiler.context == NULL ? -ENOMEM : compile(&compiler, ret, ret_count);
 
         if (compiler.context != NULL)

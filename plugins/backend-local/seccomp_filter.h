@@ -7,6 +7,12 @@
 
 #include <snipara-sandbox/types.h>
 
-/* A program for seccomp(2); `*ret` is freed with free(). `memory_counted`: a cgroup limits the guest's memory, so that it
- * may have files in memory. Any thread. */
-int seccomp_filter_compile(bool memory_counted, struct sock_filter **ret, size_t *ret_count, struct sbx_error *err);
+/* What the table's conditions ask about the guests. */
+struct seccomp_facts {
+        bool memory_counted; /* a cgroup limits a guest's memory, so that it may have files in memory */
+        bool own_tree;       /* no socket of anybody else is in the file tree that a guest sees */
+};
+
+/* A program for seccomp(2); `*ret` is freed with free(). Any thread. */
+int seccomp_filter_compile(const struct seccomp_facts *facts, struct sock_filter **ret, size_t *ret_count,
+                           struct sbx_error *err);

@@ -121,9 +121,13 @@ const struct seccomp_rule seccomp_rules[] = {
         {"asking, not changing, the execution domain", "personality", RULE_FIRST_EQUALS, 0, VALUES(query)},
         {"thread names and harmless questions", "prctl", RULE_FIRST_EQUALS, 0, VALUES(prctls)},
         {"descriptor flags and \"is it a terminal?\"", "ioctl", RULE_SECOND_EQUALS, 0, VALUES(ioctls)},
-        {"sockets between its own processes", "socket socketpair", RULE_FIRST_EQUALS, 0, VALUES(unix_only)},
+        /* By name a guest would reach the sockets of whatever else is in its file tree: those of D-Bus, an agent that
+         * holds keys, a container engine. Landlock can't tell them from files. */
+        {"sockets by name, in a file tree of its own", "socket", RULE_OWN_TREE_FIRST, 0, VALUES(unix_only)},
+        {"sockets by name, in a file tree of its own", "connect", RULE_OWN_TREE},
+        {"sockets between its own processes", "socketpair", RULE_PAIR},
         {"sockets between its own processes",
-         "bind connect listen accept accept4 getsockname getpeername getsockopt setsockopt sendto recvfrom send recv "
+         "bind listen accept accept4 getsockname getpeername getsockopt setsockopt sendto recvfrom send recv "
          "sendmsg recvmsg sendmmsg recvmmsg recvmmsg_time64 shutdown"},
 };
 const size_t seccomp_rule_count = sizeof(seccomp_rules) / sizeof(seccomp_rules[0]);

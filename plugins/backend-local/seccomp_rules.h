@@ -17,6 +17,9 @@ enum rule_check {
         RULE_SECOND_TYPE,     /* argument 1, a mode: one of `values` as its type, no bit of `mask` */
         RULE_THIRD_TYPE,      /* argument 2 */
         RULE_COUNTED_MEMORY,  /* a cgroup limits the guest's memory */
+        RULE_OWN_TREE,        /* the guest has a file tree of its own */
+        RULE_OWN_TREE_FIRST,  /* the same, and RULE_FIRST_EQUALS */
+        RULE_PAIR,            /* argument 0 is AF_UNIX; without a tree of its own, argument 1 a type that has no addresses */
         RULE_NO_SUCH_CALL,    /* answers ENOSYS: callers then use an older call, that can be judged */
 };
 

@@ -231,11 +231,13 @@ static struct counted what_is_counted(const struct local *local) {
 }
 
 static int send_filter(struct zygote_process *zygote, struct sbx_error *err) {
+        const struct seccomp_facts facts = {.memory_counted = what_is_counted(zygote->local).memory,
+                                            .own_tree = zygote->local->options.isolation == JAIL_NAMESPACES};
         struct zygote_request request = {.type = ZYGOTE_FILTER};
         _cleanup_free_ struct sock_filter *program = NULL;
         _cleanup_close_ int fd = -1;
         size_t count = 0;
-        int r = seccomp_filter_compile(what_is_counted(zygote->local).memory, &program, &count, err);
+        int r = seccomp_filter_compile(&facts, &program, &count, err);
 
         if (r < 0)
                 return r;
