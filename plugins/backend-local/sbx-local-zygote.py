@@ -1,7 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """The zygote: imports what sessions need, and becomes each new guest. It never runs a session's code itself."""
 import ctypes
+import os
 import sys
+
+# Modules whose after-fork hooks have nothing to do in a guest: the zygote has one thread and holds no lock when it is
+# cloned, and the worker seeds `random` itself.
+IDLE_HOOKS = ("threading", "logging", "random")
+
+
+class ForkHooks:
+    """What modules register with os.register_at_fork while they are imported. Running all of it would cost each guest half
+    a millisecond before its first line."""
+
+    def __init__(self):
+        self.recorded = []
+
+    def __enter__(self):
+        self.register, os.register_at_fork = os.register_at_fork, self.record
+        return self
+
+    def __exit__(self, *_):
+        os.register_at_fork = self.register
+
+    def record(self, **hooks):
+        self.recorded.append(hooks)
+
+    def hand_over(self):
+        """In a guest: they hold from now on, for what its code forks; those that matter run once, for the clone."""
+        for hooks in self.recorded:
+            os.register_at_fork(**hooks)
+            after = hooks.get("after_in_child")
+            if after is not None and getattr(after, "__module__", None) not in IDLE_HOOKS:
+                after()
 
 
 def load(path):
@@ -20,22 +51,26 @@ def is_missing(name):
     return name not in sys.modules and not any(finder.find_spec(name, None) for finder in sys.meta_path)
 
 
-def become_guests(library, zygote, worker):
+def become_guests(library, zygote, hooks):
+    with hooks:
+        from sbx_guest import worker
     names = [name for name in library.sbx_zygote_preload(zygote).decode().split(",") if name]
     missing = [name for name in names if is_missing(name)]
     if missing:
         raise ImportError(f"preload: no module named {missing[0]!r}")
-    worker.prepare()
+    with hooks:
+        worker.prepare()
     control = library.sbx_zygote_serve(zygote)
     while control < 0:
         failure = None
         try:
-            worker.prepare(names)
+            with hooks:
+                worker.prepare(names)
         except BaseException as error:  # noqa: BLE001 - whatever a module raises
             failure = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
         library.sbx_zygote_settle(zygote, failure)
         control = library.sbx_zygote_serve(zygote)
-    return control
+    return worker, control
 
 
 def main():
@@ -44,15 +79,13 @@ def main():
     sys.path.insert(0, guests)
     library = load(library_path)
     zygote = library.sbx_zygote_open()
-    from sbx_guest import worker
-
-    control = become_guests(library, zygote, worker)
+    hooks = ForkHooks()
+    worker, control = become_guests(library, zygote, hooks)
     # Only a guest comes here, locked down.
     scratch = library.sbx_zygote_scratch(zygote)
     if scratch is not None:
-        import os
-
         os.environ["HOME"] = os.environ["TMPDIR"] = os.fsdecode(scratch)
+    hooks.hand_over()
     try:
         worker.serve(control)
     finally:
