@@ -47,7 +47,7 @@ static int check_namespaces(const struct jail_guest *guest, struct jail_report *
 }
 
 static int check_root(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {
-        static const char *const modes[] = {"none: a tmpfs of its own", "ro", "rw"};
+        static const char *const modes[] = {"none: a tmpfs of its own", "read-only", "writable"};
         struct statvfs root, usr;
 
         if (getpid() != 1)
@@ -58,11 +58,11 @@ static int check_root(const struct jail_guest *guest, struct jail_report *report
                 return broken("root", "it can be written to", err);
         jail_report_add(report, "root", "applied", "tmpfs, read-only binds of programs and libraries");
         jail_report_add(report, "proc", "applied", "its own, processes only");
-        jail_report_add(report, "tmp", "applied", "/tmp and /dev/shm of its own, %" PRIu64 " bytes each",
-                        guest->config->tmp_bytes);
+        jail_report_add(report, "tmp", "applied", "/tmp and /dev/shm of its own, %" PRIu64 " MiB each",
+                        guest->config->tmp_bytes >> 20);
         if (guest->config->workspace == JAIL_WORKSPACE_NONE)
-                jail_report_add(report, "workspace", "applied", "%s, %" PRIu64 " bytes", modes[0],
-                                guest->config->workspace_bytes);
+                jail_report_add(report, "workspace", "applied", "%s, %" PRIu64 " MiB", modes[0],
+                                guest->config->workspace_bytes >> 20);
         else
                 jail_report_add(report, "workspace", "applied", "%s, %s", modes[guest->config->workspace],
                                 guest->config->workspace_path);
@@ -82,7 +82,7 @@ static int check_ids(const struct jail_guest *guest, struct jail_report *report,
                 return broken("ids", "it is root", err);
         if (guest->config->isolation == JAIL_NAMESPACES && real != JAIL_INSIDE_ID)
                 return broken("ids", "its uid is not mapped", err);
-        jail_report_add(report, "ids", "applied", "uid %u, gid %u; outside %" PRIu64 ":%" PRIu64 "; %d other groups",
+        jail_report_add(report, "ids", "applied", "uid %u and gid %u inside, %" PRIu64 " and %" PRIu64 " outside; %d other groups",
                         (unsigned)real, (unsigned)group, guest->config->id, guest->config->gid, groups);
         if (!jail_ids_powerless())
                 return broken("capabilities", "some are left", err);
