@@ -14,6 +14,17 @@ static unsigned pool_size(const struct sbx_instance *instance) {
         return value != NULL && value->set && value->integer > 0 ? (unsigned)value->integer : 0;
 }
 
+/* A backend that caps the memory of guests has the option `memory_max` (docs/plugin-abi.md). Whoever executes must
+ * know, or code would meet the kernel's wall, which costs it its state, before the soft limit. */
+static uint64_t memory_max(const struct sbx_instance *instance) {
+        const struct sbx_value *value =
+                instance->settings != NULL ? sbx_settings_get(instance->settings, "memory_max") : NULL;
+
+        return value != NULL && value->set && value->type == SBX_OPTION_SIZE && value->integer > 0
+                       ? (uint64_t)value->integer
+                       : UINT64_MAX;
+}
+
 static struct sbx_backend_pool *find_locked(const struct sbx_sessions *sessions, const struct sbx_instance *instance) {
         for (struct sbx_backend_pool *at = sessions->backends; at != NULL; at = at->next)
                 if (at->instance == instance)
@@ -37,6 +48,7 @@ static int find_or_add_locked(struct sbx_sessions *sessions, const struct sbx_in
                         return r;
                 }
                 backend->instance = instance;
+                backend->memory_max_bytes = memory_max(instance);
                 backend->next = sessions->backends;
                 sessions->backends = backend;
         }

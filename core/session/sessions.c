@@ -178,14 +178,15 @@ static int check_execution(const struct sbx_sessions *sessions, const struct sbx
 
 /* What code may allocate: a little less than the hard limit, so that it meets a MemoryError, which keeps the state,
  * before the kernel kills the guest, which does not. */
-static uint64_t soft_memory_limit(uint64_t hard_bytes) {
-        uint64_t margin = hard_bytes / 16;
+static uint64_t soft_memory_limit(const struct sbx_session *session, uint64_t profile_bytes) {
+        uint64_t most_bytes = session->backend->memory_max_bytes;
+        uint64_t hard_bytes = profile_bytes < most_bytes ? profile_bytes : most_bytes, margin = hard_bytes / 16;
 
         if (margin < 8 * MIB)
                 margin = 8 * MIB;
         if (margin > 64 * MIB)
                 margin = 64 * MIB;
-        return hard_bytes - margin;
+        return hard_bytes > 2 * margin ? hard_bytes - margin : hard_bytes / 2;
 }
 
 static void note_end(struct sbx_session *session, struct sbx_result *result) {
@@ -214,7 +215,7 @@ static int run_execution(struct sbx_session *session, void *data, const struct s
                 .filename = execute->execution.filename,
                 .deadline_ns = sbx_clock_deadline_ms(execute->timeout_ms),
                 .cpu_limit_ns = sessions->cpu_limit_ns,
-                .memory_bytes = soft_memory_limit(execute->profile->memory_bytes),
+                .memory_bytes = soft_memory_limit(session, execute->profile->memory_bytes),
                 .grace_ns = sessions->grace_ns,
                 .output_max_bytes = sessions->output_max_bytes,
                 .display_max_bytes = sessions->display_max_bytes,

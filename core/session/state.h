@@ -54,6 +54,7 @@ struct sbx_backend_pool {
         struct sbx_backend_pool *next;
         const struct sbx_instance *instance;
         struct sbx_pool *pool;
+        uint64_t memory_max_bytes; /* no guest gets more, whatever its profile; UINT64_MAX: not known */
 };
 
 /* An id that expired, so that the next call with it learns that its variables are gone. */

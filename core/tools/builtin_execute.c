@@ -27,7 +27,7 @@ static void result_cleanup(struct sbx_result **result) {
 
 struct progress {
         const struct sbx_tool_context *context;
-        uint64_t started_ns, last_ns;
+        uint64_t last_ns;
 };
 
 static bool is_blank(char c) {
@@ -59,8 +59,7 @@ static void report_output(void *data, int fd, struct sbx_bytes bytes) {
         line.size = sbx_utf8_cut(line, PROGRESS_LINE_MAX);
         if (sbx_utf8_repair(line, true, &message) < 0)
                 return;
-        progress->context->progress(progress->context->progress_data,
-                                    (double)(now_ns - progress->started_ns) / (double)SBX_NS_PER_S, 0, message.data);
+        progress->context->progress(progress->context->progress_data, SBX_PROGRESS_ELAPSED, 0, message.data);
 }
 
 /* ---- running ---- */
@@ -84,7 +83,7 @@ static int get_code(json_t *arguments, struct sbx_bytes *ret_code, struct sbx_er
 static int execute(const struct sbx_tool_context *context, struct sbx_execution *execution, bool script,
                    json_t **ret_result, struct sbx_error *err) {
         _cleanup_result_ struct sbx_result *result = NULL;
-        struct progress progress = {.context = context, .started_ns = sbx_clock_ns()};
+        struct progress progress = {.context = context};
         struct sbx_output_events events = {.struct_size = sizeof(events), .data = &progress, .output = report_output};
         int r;
 

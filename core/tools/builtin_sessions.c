@@ -11,17 +11,23 @@
 
 /* ---- list ---- */
 
-/* As Python would show a list of strings, for names without anything odd; others are shown as JSON would. */
+static bool is_plain(const char *name) {
+        return name[strcspn(name, "'\"\\")] == '\0' && strpbrk(name, "\n\r\t") == NULL;
+}
+
+/* As Python would show a list of strings; names with anything odd in them are shown as JSON. */
 static int add_names(const json_t *names, struct sbx_buffer *out) {
         json_t *name;
         size_t index;
         int r = sbx_buffer_append_text(out, ", context: [");
 
         json_array_foreach((json_t *)names, index, name) {
-                const char *text = json_string_value(name);
-
-                if (r == 0 && text != NULL)
-                        r = sbx_buffer_printf(out, "%s'%s'", index > 0 ? ", " : "", text);
+                if (r == 0 && index > 0)
+                        r = sbx_buffer_append_text(out, ", ");
+                if (r == 0 && is_plain(json_string_value(name)))
+                        r = sbx_buffer_printf(out, "'%s'", json_string_value(name));
+                else if (r == 0)
+                        r = sbx_json_encode(name, out);
         }
         return r < 0 ? r : sbx_buffer_append(out, "]", 1);
 }

@@ -55,15 +55,19 @@ static void tell(struct sbx_beat *beat, double progress, double total, const cha
         pthread_mutex_unlock(&beat->lock);
 }
 
+static double elapsed_s(const struct sbx_beat *beat) {
+        return (double)(sbx_clock_ns() - beat->started_ns) / (double)SBX_NS_PER_S;
+}
+
 static void tell_from_tool(void *data, double progress, double total, const char *message) {
-        tell(data, progress, total, message);
+        tell(data, progress == SBX_PROGRESS_ELAPSED ? elapsed_s(data) : progress, total, message);
 }
 
 static void tell_elapsed(struct sbx_beat *beat) {
-        double seconds = (double)(sbx_clock_ns() - beat->started_ns) / (double)SBX_NS_PER_S;
+        double seconds = elapsed_s(beat);
         char message[64];
 
-        snprintf(message, sizeof(message), "running for %.0f s", seconds);
+        snprintf(message, sizeof(message), "in progress for %.0f s", seconds);
         tell(beat, seconds, 0, message);
 }
 
@@ -114,6 +118,7 @@ static void *beats_run(void *data) {
 void sbx_beat_begin(struct sbx_beats *beats, struct sbx_beat *beat, const struct sbx_tool_context *context,
                     bool heartbeat, struct sbx_tool_context *ret_context) {
         *beat = (struct sbx_beat){.owner = beats, .context = context, .last_progress = -INFINITY};
+        *ret_context = *context;
         if (context->progress == NULL)
                 return;
         pthread_mutex_init(&beat->lock, NULL);
@@ -137,7 +142,7 @@ void sbx_beat_begin(struct sbx_beats *beats, struct sbx_beat *beat, const struct
 void sbx_beat_end(struct sbx_beat *beat) {
         struct sbx_beats *beats = beat->owner;
 
-        if (beat->context->progress == NULL)
+        if (beat->context == NULL || beat->context->progress == NULL)
                 return;
         if (beat->listed) {
                 pthread_mutex_lock(&beats->lock);

@@ -262,14 +262,10 @@ int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, j
         const struct sbx_tool_observer *observer = &tools->observer;
         bool observed = observer->called != NULL && observer->active(observer->data);
         _cleanup_json_ json_t *result = NULL, *given = observed ? json_deep_copy(arguments) : NULL;
-        struct sbx_tool_context watched = *context;
-        struct sbx_beat beat;
         uint64_t begin_ns = sbx_clock_ns();
         int status, r;
 
-        sbx_beat_begin(&tools->beats, &beat, context, (entry->tool.flags & SBX_TOOL_HEARTBEAT) != 0, &watched);
-        status = run_tool(entry, arguments, &watched, &result);
-        sbx_beat_end(&beat);
+        status = run_tool(entry, arguments, context, &result);
         if (observed)
                 observer->called(
                         observer->data,
@@ -291,10 +287,17 @@ int sbx_tools_call(struct sbx_tools *tools, const char *name, struct sbx_bytes a
                    const struct sbx_tool_context *context, struct sbx_buffer *out_json, struct sbx_error *err) {
         const struct sbx_tool_entry *entry = sbx_tools_find(tools, name);
         _cleanup_json_ json_t *parsed = NULL;
+        struct sbx_tool_context watched;
+        struct sbx_beat beat;
         int r, status;
 
         if (entry == NULL)
                 return sbx_tools_unknown(tools, name, err);
         r = sbx_tools_parse(arguments, &parsed, err);
-        return r < 0 ? r : sbx_tools_run(tools, entry, parsed, context, &status, out_json, err);
+        if (r < 0)
+                return r;
+        sbx_beat_begin(&tools->beats, &beat, context, (entry->tool.flags & SBX_TOOL_HEARTBEAT) != 0, &watched);
+        r = sbx_tools_run(tools, entry, parsed, &watched, &status, out_json, err);
+        sbx_beat_end(&beat);
+        return r;
 }

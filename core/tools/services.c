@@ -49,6 +49,24 @@ static int set_lane(struct sbx_tool_task *task) {
         return task->lane != NULL ? 0 : -ENOMEM;
 }
 
+static void report_progress(void *data, double progress, double total, const char *message) {
+        const struct sbx_tool_task *task = data;
+
+        task->events.progress(task->events.data, progress, total, message);
+}
+
+/* Before it is queued: who asked for progress hears of a call that waits, too. */
+static void begin_beat(struct sbx_tool_task *task) {
+        task->call = (struct sbx_call){.struct_size = sizeof(task->call), .cancel_fd = task->cancel_fd};
+        task->told = (struct sbx_tool_context){.principal = task->principal,
+                                               .call = &task->call,
+                                               .progress = task->events.progress != NULL ? report_progress : NULL,
+                                               .progress_data = task};
+        if (task->refused == 0)
+                sbx_beat_begin(&task->tools->beats, &task->beat, &task->told,
+                               (task->entry->tool.flags & SBX_TOOL_HEARTBEAT) != 0, &task->context);
+}
+
 static int fill_task(struct sbx_tool_task *task, const char *name, struct sbx_bytes arguments, const char *principal,
                      const struct sbx_tool_events *events, struct sbx_error *err) {
         memcpy(&task->events, events, events->struct_size < sizeof(*events) ? events->struct_size : sizeof(*events));
@@ -91,8 +109,10 @@ static int submit_task(void *data, const char *name, struct sbx_bytes arguments,
                 /* Both are set first: `done` may be called, and may look at them, before this returns. */
                 task->references = 2;
                 *ret_task = task;
+                begin_beat(task);
                 r = sbx_tool_task_queue(task, err);
                 if (r < 0) {
+                        sbx_beat_end(&task->beat);
                         *ret_task = before;
                         task->references = 1;
                 }

@@ -45,7 +45,8 @@ struct sbx_beats {
 int sbx_beats_init(struct sbx_beats *beats);
 void sbx_beats_stop(struct sbx_beats *beats);
 void sbx_beats_destroy(struct sbx_beats *beats);
-/* Between the two, `*ret_context` is `context` with a progress function that keeps the rules. */
+/* Between the two, `*ret_context` is `context`, which stays, with a progress function that keeps the rules. A beat of
+ * zeroes may be ended. */
 void sbx_beat_begin(struct sbx_beats *beats, struct sbx_beat *beat, const struct sbx_tool_context *context,
                     bool heartbeat, struct sbx_tool_context *ret_context);
 void sbx_beat_end(struct sbx_beat *beat);
@@ -87,7 +88,7 @@ int sbx_tools_unknown(struct sbx_tools *tools, const char *name, struct sbx_erro
 /* Arguments from the bytes of a client; none at all is an empty object. -EINVAL. */
 int sbx_tools_parse(struct sbx_bytes bytes, json_t **ret_arguments, struct sbx_error *err);
 /* Runs a call whole: checks arguments (which it may change), runs the tool, makes errors a result, tells the observer.
- * `*ret_status` is what the tool returned. -ENOMEM. */
+ * `context` is a beat's. `*ret_status` is what the tool returned. -ENOMEM. */
 int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, json_t *arguments,
                   const struct sbx_tool_context *context, int *ret_status, struct sbx_buffer *out_json,
                   struct sbx_error *err);

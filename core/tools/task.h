@@ -14,6 +14,9 @@ struct sbx_tool_task {
         uint64_t lane_hash;
         int cancel_fd; /* eventfd */
         int refused;   /* 0, or the negative errno that `done` gets, with `problem` */
+        struct sbx_call call;
+        struct sbx_tool_context told, context; /* `context` is `told`, through `beat` */
+        struct sbx_beat beat;                  /* from the queue to the end; zeroes when refused */
 
         /* Protected by the lock of the threads. */
         struct sbx_tool_task *previous, *next; /* queued or running */

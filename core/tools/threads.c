@@ -53,12 +53,6 @@ static void report_done(struct sbx_tool_task *task, int status, struct sbx_bytes
         task->events.done(task->events.data, status, result, status < 0 ? problem : NULL);
 }
 
-static void report_progress(void *data, double progress, double total, const char *message) {
-        const struct sbx_tool_task *task = data;
-
-        task->events.progress(task->events.data, progress, total, message);
-}
-
 static bool is_cancelled(struct sbx_tool_task *task) {
         SBX_LOCKED(&task->tools->threads.lock);
         return task->cancelled;
@@ -67,18 +61,14 @@ static bool is_cancelled(struct sbx_tool_task *task) {
 /* From here to `done`. */
 static void run_task(struct sbx_tool_task *task) {
         _cleanup_buffer_ struct sbx_buffer result = SBX_BUFFER(SBX_TOOL_RESULT_MAX);
-        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = task->cancel_fd};
-        struct sbx_tool_context context = {.principal = task->principal,
-                                           .call = &call,
-                                           .progress = task->events.progress != NULL ? report_progress : NULL,
-                                           .progress_data = task};
         int status = task->refused, r = 0;
 
         if (status == 0 && is_cancelled(task))
                 status = sbx_error_set(&task->problem, -ECANCELED, ORIGIN, NULL, "cancelled before it began");
         else if (status == 0)
-                r = sbx_tools_run(task->tools, task->entry, task->arguments, &context, &status, &result,
+                r = sbx_tools_run(task->tools, task->entry, task->arguments, &task->context, &status, &result,
                                   &task->problem);
+        sbx_beat_end(&task->beat); /* no progress after `done` */
         if (r < 0)
                 report_done(task, r, (struct sbx_bytes){0}, &task->problem);
         else if (result.size > 0 && (status != -ECANCELED || !is_cancelled(task)))

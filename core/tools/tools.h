@@ -14,13 +14,14 @@ struct sbx_tool_context {
         void *data; /* of the definition */
         const char *principal;
         const struct sbx_call *call;
-        /* May be NULL. */
+        /* May be NULL. What does not rise is not passed on. SBX_PROGRESS_ELAPSED: the seconds since the call came. */
         void (*progress)(void *progress_data, double progress, double total, const char *message);
         void *progress_data;
 };
+#define SBX_PROGRESS_ELAPSED (-1.0)
 
 #define SBX_TOOL_QUICK (1u << 0)     /* never waits: it may use a thread that is kept free for such tools */
-#define SBX_TOOL_HEARTBEAT (1u << 1) /* may run long: progress is reported every 2 seconds while it does */
+#define SBX_TOOL_HEARTBEAT (1u << 1) /* may take long: progress is reported every 2 seconds while it waits and runs */
 
 /* A tool. `input_schema` is a JSON Schema text: root type object, as docs/tools.md says; `annotations` a JSON object
  * text (NULL: none). `run` gets arguments that fit the schema (defaults filled in) and returns a result object
@@ -53,7 +54,7 @@ struct sbx_tool_observer {
 };
 
 int sbx_tools_new(const struct sbx_logger *logger, struct sbx_tools **ret_tools, struct sbx_error *err);
-/* Cancels what runs and what is queued, and waits for it; later calls are refused with -ESHUTDOWN. Idempotent. */
+/* Cancels what was submitted, and waits for it; what is submitted later is refused with -ESHUTDOWN. Idempotent. */
 void sbx_tools_stop(struct sbx_tools *tools);
 /* Stops, and frees. No call may be under way on another thread, and every task has been released. */
 void sbx_tools_free(struct sbx_tools *tools);

@@ -30,6 +30,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_guest_counts counts;
 static struct sbx_guest_process *guests[GUESTS_MAX];
 static int start_failure, limit_answer;
+static const struct sbx_option all_options[] = {{.name = "memory_max", .type = SBX_OPTION_SIZE}};
+static struct sbx_value values[] = {{.type = SBX_OPTION_SIZE}};
+static const struct sbx_settings settings_of_all = {.table = all_options, .count = 1, .values = values};
 static struct sbx_module module = {.plugin = {.name = "backend-local"}};
 
 /* ---- control ---- */
@@ -48,6 +51,7 @@ void fake_guest_reset(void) {
         pthread_mutex_lock(&lock);
         counts = (struct fake_guest_counts){0};
         start_failure = limit_answer = 0;
+        values[0].set = false;
         module.plugin.name = "backend-local";
         pthread_mutex_unlock(&lock);
 }
@@ -64,6 +68,11 @@ void fake_guest_limit_answer(int code) {
 
 void fake_registry_plugin(const char *name) {
         module.plugin.name = name;
+}
+
+void fake_registry_memory_max(int64_t bytes) {
+        values[0].set = bytes > 0;
+        values[0].integer = bytes;
 }
 
 void fake_guest_kill_all(void) {
@@ -99,8 +108,8 @@ struct sbx_config *fake_config(const char *const *settings) {
 
 int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
                      const struct sbx_instance **ret_instance, struct sbx_error *err) {
-        static struct sbx_instance instances[] = {{.name = "local", .module = &module},
-                                                  {.name = "other", .module = &module}};
+        static struct sbx_instance instances[] = {{.name = "local", .module = &module, .settings = &settings_of_all},
+                                                  {.name = "other", .module = &module, .settings = &settings_of_all}};
 
         for (size_t i = 0; i < sizeof(instances) / sizeof(instances[0]); i++)
                 if (strcmp(instances[i].name, name) == 0) {

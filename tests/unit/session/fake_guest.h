@@ -29,4 +29,5 @@ void fake_guest_limit_answer(int code);
 void fake_guest_kill_all(void); /* every guest is dead, and nobody knows yet */
 /* A configuration of these settings alone ("name=value", NULL-terminated). Fails the program when it is refused. */
 struct sbx_config *fake_config(const char *const *settings);
-void fake_registry_plugin(const char *name); /* of all instances; the default is "backend-local" */
+void fake_registry_memory_max(int64_t bytes); /* the option of all instances; 0: they have none */
+void fake_registry_plugin(const char *name);  /* of all instances; the default is "backend-local" */

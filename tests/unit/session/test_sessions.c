@@ -220,6 +220,18 @@ static void test_memory_limits(void **state) {
         table_close(&table);
 }
 
+static void test_memory_of_the_backend(void **state) {
+        struct table table;
+
+        table_open(&table, NULL);
+        fake_registry_memory_max(INT64_C(256) << 20);
+        assert_int_equal(run_profile(&table, "extended", "ok"), 0);
+        assert_int_equal(fake_guest_counts().last_soft_bytes, UINT64_C(240) << 20);
+        assert_int_equal(run_profile(&table, "quick", "ok"), 0);
+        assert_int_equal(fake_guest_counts().last_soft_bytes, UINT64_C(120) << 20);
+        table_close(&table);
+}
+
 static void test_death_is_told_once(void **state) {
         struct table table;
         _cleanup_json_ json_t *list = NULL;
@@ -371,6 +383,7 @@ int main(void) {
                 cmocka_unit_test(test_bad_arguments),
                 cmocka_unit_test(test_timeouts),
                 cmocka_unit_test(test_memory_limits),
+                cmocka_unit_test(test_memory_of_the_backend),
                 cmocka_unit_test(test_death_is_told_once),
                 cmocka_unit_test(test_death_while_idle),
                 cmocka_unit_test(test_vanished_guest),

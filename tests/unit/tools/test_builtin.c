@@ -175,6 +175,8 @@ static void test_sessions(void **state) {
         call(&bench, "execute_python", "{\"code\":\"name x\",\"session_id\":\"s\"}");
         assert_contains(call(&bench, "list_sessions", ""),
                         "\n  - s: idle 0s, age 0s, context: ['x'], environment: local (fake)");
+        call(&bench, "execute_python", "{\"code\":\"name it's\",\"session_id\":\"t\"}");
+        assert_contains(call(&bench, "list_sessions", ""), "context: [\"it's\"]");
         assert_string_equal(call(&bench, "destroy_session", "{\"session_id\":\"s\"}"), "Session 's' destroyed");
         assert_string_equal(call(&bench, "destroy_session", "{\"session_id\":\"s\"}"), "Session 's' not found");
         assert_true(is_error(&bench));

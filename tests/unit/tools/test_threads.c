@@ -54,6 +54,12 @@ static const struct sbx_tool test_tools[] = {
         {.name = "nap_in_lane", .description = "d", .input_schema = NAP_SCHEMA, .run = nap, .lane = "lane"},
         {.name = "nap_quickly", .description = "d", .input_schema = NAP_SCHEMA, .run = nap, .flags = SBX_TOOL_QUICK},
         {.name = "nap_aloud", .description = "d", .input_schema = NAP_SCHEMA, .run = nap, .flags = SBX_TOOL_HEARTBEAT},
+        {.name = "nap_aloud_in_lane",
+         .description = "d",
+         .input_schema = NAP_SCHEMA,
+         .run = nap,
+         .lane = "lane",
+         .flags = SBX_TOOL_HEARTBEAT},
         {.name = "count", .description = "d", .input_schema = NAP_SCHEMA, .run = count_up},
 };
 
@@ -260,17 +266,22 @@ static void test_progress_rises(void **state) {
 
 static void test_heartbeat(void **state) {
         struct client client;
-        struct reply loud, quiet;
+        struct reply loud, quiet, before, waiting;
 
         client_open(&client);
         assert_int_equal(submit(&client, "nap_aloud", "{\"ms\":4600}", &loud), 0);
         assert_int_equal(submit(&client, "nap", "{\"ms\":4600}", &quiet), 0);
+        assert_int_equal(submit(&client, "nap_in_lane", "{\"ms\":2600}", &before), 0);
+        assert_int_equal(submit(&client, "nap_aloud_in_lane", "{\"ms\":10}", &waiting), 0);
         wait_reply(&client, &loud);
         wait_reply(&client, &quiet);
+        wait_reply(&client, &before);
+        wait_reply(&client, &waiting);
         assert_int_equal(loud.progresses, 2);
         assert_false(loud.progress_fell);
         assert_false(loud.progress_after_done);
         assert_int_equal(quiet.progresses, 0);
+        assert_int_equal(waiting.progresses, 1); /* it waited for its turn, which is no reason to be silent */
         sbx_tools_free(client.tools);
 }
 
