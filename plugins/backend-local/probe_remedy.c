@@ -34,9 +34,9 @@ const char *probe_namespace_remedy(int code, char *buffer, size_t size) {
                 text = "User namespaces are for root only. As root: sysctl -w kernel.unprivileged_userns_clone=1 (and put "
                        "the line into /etc/sysctl.d/50-snipara-sandbox.conf)";
         else if (geteuid() != 0 && first_character("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == '1')
-                text = "AppArmor holds back user namespaces (Ubuntu 23.10 and later). As root, install the profile that "
-                       "comes with this program and load it: apparmor_parser -r /etc/apparmor.d/snipara-sandbox. For the "
-                       "whole machine instead: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
+                text = "AppArmor holds back user namespaces (Ubuntu 23.10 and later). As root: install -m 0644 "
+                       LOCAL_APPARMOR_PROFILE " /etc/apparmor.d/ && apparmor_parser -r /etc/apparmor.d/snipara-sandbox. "
+                       "Or for the whole machine: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0";
         else if (in_container())
                 text = "This container may not make namespaces. Start it with: docker run --security-opt seccomp=unconfined "
                        "--security-opt apparmor=unconfined --security-opt systempaths=unconfined ... (podman run "
