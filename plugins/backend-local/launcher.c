@@ -86,9 +86,21 @@ static int become_interpreter(const struct jail_config *config, struct sbx_error
                              "can't execute the interpreter %s: %s", config->python, strerror(errno));
 }
 
+/* What is open must not lead back to a mount of the host, not even a device. */
+static int reopen_null(struct sbx_error *err) {
+        _cleanup_close_ int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        if (fd < 0 || dup2(fd, STDIN_FILENO) < 0)
+                return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "layer \"root\": /dev/null: %s", strerror(errno));
+        return 0;
+}
+
 static int build_and_become(const struct jail_config *config, int userns_fd, struct sbx_error *err) {
         int r = jail_root_build(config, userns_fd, err);
 
+        if (r < 0)
+                return r;
+        r = reopen_null(err);
         if (r < 0)
                 return r;
         if (sethostname(JAIL_HOSTNAME, strlen(JAIL_HOSTNAME)) < 0)

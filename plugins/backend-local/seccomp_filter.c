@@ -73,6 +73,8 @@ static int add_call(struct compiler *compiler, int number, const struct seccomp_
                 return add_values(compiler, number, rule, 0, 0xffffffff);
         case RULE_SECOND_EQUALS:
                 return add_values(compiler, number, rule, 1, 0xffffffff);
+        case RULE_THIRD_EQUALS:
+                return add_values(compiler, number, rule, 2, 0xffffffff);
         case RULE_THIRD_NULL:
                 condition = (struct scmp_arg_cmp){2, SCMP_CMP_EQ, 0, 0};
                 return add(compiler, number, SCMP_ACT_ALLOW, &condition);

@@ -49,9 +49,15 @@ static const uint32_t prctls[] = {
         PR_GET_KEEPCAPS,   PR_SET_VMA,         PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER, PR_GET_AUXV,
         PR_GET_TID_ADDRESS,
 };
+static const uint32_t socket_options[] = {SO_DEBUG,  SO_REUSEADDR, SO_TYPE,     SO_ERROR,    SO_BROADCAST,  SO_SNDBUF,
+                                          SO_RCVBUF, SO_KEEPALIVE, SO_OOBINLINE, SO_LINGER, SO_REUSEPORT, SO_PASSCRED,
+                                          SO_PEERCRED, SO_RCVLOWAT, SO_SNDLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_ACCEPTCONN,
+                                          SO_PROTOCOL, SO_DOMAIN};
 static const uint32_t limits[] = {RLIMIT_CPU,     RLIMIT_FSIZE,  RLIMIT_DATA,       RLIMIT_STACK,    RLIMIT_RSS,
                                   RLIMIT_NPROC,   RLIMIT_NOFILE, RLIMIT_MEMLOCK,    RLIMIT_AS,       RLIMIT_LOCKS,
                                   RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_NICE, RLIMIT_RTPRIO, RLIMIT_RTTIME};
+/* ARCH_SET_GS, ARCH_SET_FS, ARCH_GET_FS, ARCH_GET_GS of asm/prctl.h (x86); ARCH_CET_STATUS, which the loader asks. */
+static const uint32_t thread_bases[] = {0x1001, 0x1002, 0x1003, 0x1004, 0x3001};
 static const uint32_t query[] = {0xffffffff};
 static const uint32_t plain_files[] = {0, S_IFREG, S_IFIFO, S_IFSOCK};
 
@@ -92,8 +98,9 @@ const struct seccomp_rule seccomp_rules[] = {
          "getsid setsid set_tid_address set_robust_list get_robust_list futex futex_time64 futex_waitv rseq "
          "sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_setparam sched_getscheduler "
          "sched_setscheduler sched_getattr sched_get_priority_max sched_get_priority_min sched_rr_get_interval "
-         "sched_rr_get_interval_time64 getpriority setpriority ioprio_get getcpu arch_prctl set_thread_area "
-         "get_thread_area restart_syscall pidfd_open"},
+         "sched_rr_get_interval_time64 getpriority setpriority ioprio_get getcpu set_thread_area get_thread_area "
+         "restart_syscall pidfd_open"},
+        {"thread-local storage", "arch_prctl", RULE_FIRST_EQUALS, 0, VALUES(thread_bases)},
         {"processes and threads, in no new namespace", "clone",
 #ifdef __s390x__
          RULE_SECOND_LACKS,
@@ -127,7 +134,9 @@ const struct seccomp_rule seccomp_rules[] = {
         {"sockets by name, in a file tree of its own", "connect", RULE_OWN_TREE},
         {"sockets between its own processes", "socketpair", RULE_PAIR},
         {"sockets between its own processes",
-         "bind listen accept accept4 getsockname getpeername getsockopt setsockopt sendto recvfrom send recv "
-         "sendmsg recvmsg sendmmsg recvmmsg recvmmsg_time64 shutdown"},
+         "bind listen accept accept4 getsockname getpeername sendto recvfrom send recv sendmsg recvmsg sendmmsg recvmmsg "
+         "recvmmsg_time64 shutdown"},
+        /* No SO_ATTACH_FILTER (programs in the kernel), no SO_PEERPIDFD (a handle of the server). */
+        {"usual socket options", "getsockopt setsockopt", RULE_THIRD_EQUALS, 0, VALUES(socket_options)},
 };
 const size_t seccomp_rule_count = sizeof(seccomp_rules) / sizeof(seccomp_rules[0]);

@@ -231,8 +231,12 @@ static struct counted what_is_counted(const struct local *local) {
 }
 
 static int send_filter(struct zygote_process *zygote, struct sbx_error *err) {
-        const struct seccomp_facts facts = {.memory_counted = what_is_counted(zygote->local).memory,
-                                            .own_tree = zygote->local->options.isolation == JAIL_NAMESPACES};
+        const struct local_options *options = &zygote->local->options;
+        const struct seccomp_facts facts = {
+                .memory_counted = what_is_counted(zygote->local).memory,
+                .own_tree = options->isolation == JAIL_NAMESPACES && options->workspace == JAIL_WORKSPACE_NONE &&
+                            options->read_only[0] == NULL,
+        };
         struct zygote_request request = {.type = ZYGOTE_FILTER};
         _cleanup_free_ struct sock_filter *program = NULL;
         _cleanup_close_ int fd = -1;
