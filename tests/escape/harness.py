@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host that attempts are made against: files, sockets, processes and secrets that must stay out of reach, the program
 that they run in, and the comparison of the machine before and after."""
+import ctypes
 import json
 import os
 import re
+import resource
 import secrets
 import shutil
 import signal
@@ -235,8 +237,10 @@ def system_python():
 # ---- before and after
 
 def become_reaper():
-    """Orphans of what we start become our children, so that they can be told from other processes of the machine."""
-    import ctypes
+    """Orphans of what we start become our children, so that they can be told from other processes of the machine; and
+    should the sandbox fail to stop a fork bomb, the machine lives on to tell."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    resource.setrlimit(resource.RLIMIT_NPROC, (4000 if hard == resource.RLIM_INFINITY else min(hard, 4000), hard))
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 

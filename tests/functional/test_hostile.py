@@ -7,6 +7,7 @@ next execution in the same session must work. The program under test is $SNIPARA
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -372,4 +373,7 @@ def command_line(pid):
 
 
 if __name__ == "__main__":
+    # Inherited by all: should the sandbox fail to stop a fork bomb, the machine lives on to tell.
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    resource.setrlimit(resource.RLIMIT_NPROC, (4000 if hard == resource.RLIM_INFINITY else min(hard, 4000), hard))
     main()
