@@ -211,6 +211,10 @@ int local_guest_start(void *instance, const struct sbx_guest_spec *spec, const s
                                      spec->runtime);
         if (local->cgroups == NULL)
                 return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, NULL, "this backend was not started");
+        r = call_state(call);
+        if (r < 0)
+                return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "no guest was started: %s",
+                                     r == -ECANCELED ? "the call was cancelled" : "the call's time is over");
         guest = calloc(1, sizeof(*guest));
         if (guest == NULL)
                 return sbx_error_set(err, -ENOMEM, LOCAL_ORIGIN, NULL, "out of memory");
@@ -227,9 +231,18 @@ int local_guest_start(void *instance, const struct sbx_guest_spec *spec, const s
 
 /* ---- running */
 
+static bool is_dead(const struct local_guest *guest) {
+        struct pollfd fd = {.fd = guest->pidfd, .events = POLLIN};
+
+        return guest->pidfd < 0 || poll(&fd, 1, 0) > 0;
+}
+
 static int guest_interrupt(void *instance, void *handle, struct sbx_error *err) {
         struct local_guest *guest = handle;
 
+        /* To a dead process that nobody has waited for yet, a signal can be sent. */
+        if (is_dead(guest))
+                return sbx_error_set(err, -ESRCH, LOCAL_ORIGIN, NULL, "the guest is dead");
         if (sys_pidfd_send_signal(guest->pidfd, SIGINT) < 0)
                 return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "can't interrupt the guest: %s", strerror(errno));
         return 0;
@@ -242,12 +255,6 @@ static int guest_limit(void *instance, void *handle, const struct sbx_limits *as
         if (limits.memory_bytes > guest->local->options.memory_max_bytes)
                 limits.memory_bytes = guest->local->options.memory_max_bytes;
         return cgroup_limit(guest->cgroup, &limits, err);
-}
-
-static bool is_dead(const struct local_guest *guest) {
-        struct pollfd fd = {.fd = guest->pidfd, .events = POLLIN};
-
-        return guest->pidfd < 0 || poll(&fd, 1, 0) > 0;
 }
 
 /* The number of the guest's first process, as this process sees it; 0 when it is gone. */

@@ -74,6 +74,8 @@ void zygote_release(struct zygote_process *zygote, uint64_t id);
 /* Until `fd` has one of `events` or `call` ends, `limit_ms` at most (-1: no limit of its own).
  * 0, -ETIMEDOUT, -ECANCELED, -errno. `call` may be NULL. */
 int wait_fd(int fd, short events, const struct sbx_call *call, int limit_ms);
+/* 0 while the call goes on, -ECANCELED, -ETIMEDOUT. */
+int call_state(const struct sbx_call *call);
 
 /* ---- report.c: from the guest's lines to the JSON of the isolation report */
 

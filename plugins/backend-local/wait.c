@@ -40,3 +40,13 @@ int wait_fd(int fd, short events, const struct sbx_call *call, int limit_ms) {
                         return -ETIMEDOUT;
         }
 }
+
+int call_state(const struct sbx_call *call) {
+        struct pollfd fd = {.fd = call != NULL ? call->cancel_fd : -1, .events = POLLIN};
+
+        if (call == NULL)
+                return 0;
+        if (fd.fd >= 0 && poll(&fd, 1, 0) > 0)
+                return -ECANCELED;
+        return call->deadline_ns != 0 && monotonic_ns() >= call->deadline_ns ? -ETIMEDOUT : 0;
+}
