@@ -18,7 +18,8 @@
 #include "util.h"
 #include "zygote_internal.h"
 
-#define IDLE_MS 20       /* without a first request */
+#define IDLE_MS 20 /* without a request: time to import modules */
+#define PAUSE_MS 1 /* the same: time to make namespaces */
 #define SERVE_SETTLE (-1)
 
 #define EXPORT __attribute__((visibility("default")))
@@ -277,12 +278,29 @@ static int begin(struct zygote *zygote, struct sbx_error *err) {
         return 0;
 }
 
-/* The first guest does not wait for the modules of `preload`: a program that runs one piece of code is done sooner
- * without them. They are imported when it is on its way, or when none is asked for. */
-static bool should_settle(const struct zygote *zygote) {
+static bool is_idle(int for_ms) {
         struct pollfd fd = {.fd = ZYGOTE_SOCKET_FD, .events = POLLIN};
 
-        return !zygote->settled && poll(&fd, 1, zygote->spawned ? 0 : IDLE_MS) == 0;
+        return poll(&fd, 1, for_ms) == 0;
+}
+
+static bool next_is_spawn(void) {
+        struct zygote_request request;
+
+        return recv(ZYGOTE_SOCKET_FD, &request, sizeof(request), MSG_PEEK) == sizeof(request) &&
+               request.type == ZYGOTE_SPAWN;
+}
+
+/* The first guest does not wait for the modules of `preload`: a program that runs one piece of code is done sooner
+ * without them. The second one does, unless there was time before. */
+static bool should_settle(const struct zygote *zygote) {
+        return !zygote->settled && (is_idle(IDLE_MS) || (zygote->spawned && next_is_spawn()));
+}
+
+/* Not at once after a clone, when the guest needs the processor more. A failure comes back when a guest is asked for. */
+static void prepare_next(struct zygote *zygote) {
+        if (!zygote->fresh && is_idle(PAUSE_MS))
+                (void)zygote_freshen(zygote, NULL);
 }
 
 /* Serves until the server is gone (then it exits). Returns a guest's control descriptor in that guest, locked down; and in
@@ -299,6 +317,7 @@ int sbx_zygote_serve(struct zygote *zygote) {
                 struct zygote_spawn spawn = {.fd_count = 0};
                 int r;
 
+                prepare_next(zygote);
                 if (should_settle(zygote))
                         return SERVE_SETTLE;
                 r = receive(&request, &spawn);
@@ -314,8 +333,6 @@ int sbx_zygote_serve(struct zygote *zygote) {
                         handle_release(zygote, request.id);
                 for (int i = 0; i < spawn.fd_count; i++)
                         close(spawn.fds[i]);
-                /* While nobody waits. A failure comes back when a guest is asked for. */
-                (void)zygote_freshen(zygote, NULL);
         }
 }
 

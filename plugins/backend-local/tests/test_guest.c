@@ -293,6 +293,14 @@ static void test_calls(struct suite *suite, struct fake_host *fake) {
         check(suite, r == -ECANCELED, "a cancelled call: %s", err.message);
         close(fds[0]);
         close(fds[1]);
+        /* Given up on in every phase of a start, or not, as it happens. */
+        for (uint64_t i = 0; i < 30; i++) {
+                call = (struct sbx_call){.struct_size = sizeof(call), .cancel_fd = -1,
+                                         .deadline_ns = fake_clock_ns() + i * UINT64_C(100000)};
+                guest = (struct sbx_guest){.struct_size = sizeof(guest)};
+                if (fake->ops->guest_start(fake->instance, &spec, &call, &guest, NULL) == 0)
+                        fake_end(fake, &guest);
+        }
         if (start_guest(suite, fake, &guest)) {
                 check(suite, says(&guest, "print(3)", "3\n"), "what was given up does not disturb the next");
                 fake_end(fake, &guest);
