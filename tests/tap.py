@@ -23,6 +23,7 @@ import fnmatch
 import importlib.util
 import io
 import os
+import signal
 import sys
 import traceback
 import unittest
@@ -190,6 +191,8 @@ def _collect(module, patterns):
 
 def run(module, patterns=()):
     """Runs the tests of a module; returns the process's exit code."""
+    # A shell's background job ignores SIGINT, and so would all that tests start: they begin as from a terminal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdout.flush()
     stream = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
     os.dup2(2, 1)  # children may write to their standard output
