@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "jail.h"
 #include "protocol.h"
@@ -95,8 +96,23 @@ static int reopen_null(struct sbx_error *err) {
         return 0;
 }
 
+/* Process 1 of the pid namespace: waits for the zygote, and the kernel ends all else with it. The zygote is another one
+ * because guests are process 1 of theirs: so they see another pid than it did, and what notices a fork by that (OpenSSL's
+ * random numbers, tempfile) does so in them. */
+static _Noreturn void wait_for_zygote(pid_t zygote) {
+        pid_t pid;
+
+        sys_close_range(0, ~0u);
+        (void)jail_ids_drop_capabilities(NULL);
+        do
+                pid = waitpid(-1, NULL, 0);
+        while (pid != zygote && !(pid < 0 && errno == ECHILD));
+        _exit(0);
+}
+
 static int build_and_become(const struct jail_config *config, int userns_fd, struct sbx_error *err) {
         int r = jail_root_build(config, userns_fd, err);
+        pid_t pid;
 
         if (r < 0)
                 return r;
@@ -111,10 +127,17 @@ static int build_and_become(const struct jail_config *config, int userns_fd, str
                 r = jail_ids_enter_user_namespace((uid_t)config->id, (gid_t)config->gid, err);
         if (r == 0)
                 r = jail_ids_keep_for_zygote(err);
-        return r < 0 ? r : become_interpreter(config, err);
+        if (r < 0)
+                return r;
+        pid = fork();
+        if (pid > 0)
+                wait_for_zygote(pid);
+        if (pid < 0)
+                return sbx_error_set(err, -EAGAIN, LOCAL_ORIGIN, "raise the limit of processes", "fork: %s", strerror(errno));
+        return become_interpreter(config, err);
 }
 
-/* The zygote is pid 1 of a pid namespace: when it dies, so do all guests. CLONE_PARENT makes it the server's child. */
+/* The zygote is in of a pid namespace: when it dies, so do all guests. CLONE_PARENT makes it the server's child. */
 static int start_jailed(const struct jail_config *config, struct sbx_error *err) {
         struct zygote_reply reply = {.type = ZYGOTE_STARTED};
         struct sbx_clone_args args = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |

@@ -134,12 +134,9 @@ int zygote_clone(struct zygote *zygote, const struct zygote_spawn *spawn, pid_t 
                 args.flags |= SBX_CLONE_INTO_CGROUP;
                 args.cgroup = (uint64_t)spawn->fds[ZYGOTE_SPAWN_FDS];
         }
-        /* The C library's idea of the thread's id must be the child's. In a new pid namespace it is 1, as the zygote's
-         * own is, so that it is right even where the kernel doesn't tell the address. */
-        if (zygote->tid_address != NULL) {
-                args.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
-                args.child_tid = (uint64_t)(uintptr_t)zygote->tid_address;
-        }
+        /* The C library's idea of the thread's id must be the child's, as it is after fork(3). */
+        args.flags |= CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+        args.child_tid = (uint64_t)(uintptr_t)zygote->tid_address;
         zygote->before_fork();
         pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
         if (pid == 0) {

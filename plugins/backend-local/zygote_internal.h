@@ -30,7 +30,7 @@ struct zygote {
         struct zygote_guest *guests;
         size_t guest_count, guest_capacity;
 
-        int *tid_address;            /* where the C library keeps this thread's id; NULL: the kernel doesn't tell */
+        int *tid_address;            /* where the C library keeps this thread's id */
         void *robust_list;           /* of futexes, which a raw clone would forget */
         size_t robust_list_size;
         void (*before_fork)(void);   /* PyOS_BeforeFork, ... */

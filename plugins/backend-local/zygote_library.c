@@ -268,9 +268,9 @@ static int begin(struct zygote *zygote, struct sbx_error *err) {
 
         if (check_threads(err) < 0)
                 return err->code;
-        if (zygote->config.isolation != JAIL_NAMESPACES && zygote->tid_address == NULL)
-                return sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, NULL,
-                                     "a kernel with CONFIG_CHECKPOINT_RESTORE is needed without a pid namespace");
+        if (zygote->tid_address == NULL)
+                return sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, "a kernel with CONFIG_CHECKPOINT_RESTORE is needed",
+                                     "this kernel does not tell where a thread's id is kept (PR_GET_TID_ADDRESS)");
         if (wait_for_filter(zygote, err) < 0)
                 return err->code;
         send_reply(&reply, -1);

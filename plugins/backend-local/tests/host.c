@@ -3,6 +3,7 @@
  *
  *      report            the isolation report of a guest
  *      run CODE...       each piece in one and the same guest
+ *      each N CODE       the same in N guests, one after another
  *      bench N [PAUSE]   latency of N guests, one after another, PAUSE milliseconds apart
  *      churn N THREADS   N guests by THREADS threads at once
  *      idle N            N guests alive at once, and what memory they take */
@@ -78,6 +79,19 @@ static int command_run(struct run *run) {
         show_usage(run, &guest);
         fake_end(&run->fake, &guest);
         return r < 0;
+}
+
+static int command_each(struct run *run) {
+        size_t count = run->argc > 1 ? strtoul(run->argv[0], NULL, 10) : 0;
+        int r = count == 0 ? 2 : 0;
+
+        for (size_t i = 0; r == 0 && i < count; i++) {
+                struct run one = {.argc = run->argc - 1, .argv = run->argv + 1};
+
+                one.fake = run->fake;
+                r = command_run(&one);
+        }
+        return r;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -252,7 +266,7 @@ static int dispatch(struct run *run, const char *command) {
         static const struct {
                 const char *name;
                 int (*run)(struct run *run);
-        } commands[] = {{"report", command_report}, {"run", command_run},   {"bench", command_bench},
+        } commands[] = {{"report", command_report}, {"run", command_run},   {"each", command_each}, {"bench", command_bench},
                         {"churn", command_churn},   {"idle", command_idle}};
 
         for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
@@ -270,7 +284,7 @@ int main(int argc, char **argv) {
         while (argc > 2 + settings && strchr(argv[2 + settings], '=') != NULL)
                 settings++;
         if (argc < 3 + settings) {
-                fprintf(stderr, "usage: %s BUILD_ROOT [NAME=VALUE]... report|run|bench|churn|idle ...\n", argv[0]);
+                fprintf(stderr, "usage: %s BUILD_ROOT [NAME=VALUE]... report|run|each|bench|churn|idle ...\n", argv[0]);
                 return 2;
         }
         run.fake.state.verbose = getenv("VERBOSE") != NULL;

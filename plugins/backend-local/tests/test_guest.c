@@ -401,10 +401,30 @@ static void test_paths(struct suite *suite) {
         rmdir(directory);
 }
 
+/* Generators of random numbers that were used before guests were cloned must not say the same in each. */
+static void test_random(struct suite *suite, struct fake_host *fake) {
+        static const char code[] = "import ssl, random\nprint(ssl.RAND_bytes(8).hex(), random.random())";
+        struct fake_output *outputs = calloc(3, sizeof(*outputs));
+        bool good = outputs != NULL;
+
+        for (int i = 0; good && i < 3; i++) {
+                struct sbx_guest guest;
+
+                good = start_guest(suite, fake, &guest) && fake_exec(&guest, code, &outputs[i], NULL) == 0;
+                fake_end(fake, &guest);
+                for (int j = 0; good && j < i; j++)
+                        good = strcmp(outputs[i].text, outputs[j].text) != 0 &&
+                               strncmp(outputs[i].text, outputs[j].text, 16) != 0 &&
+                               strcmp(outputs[i].text + 16, outputs[j].text + 16) != 0;
+        }
+        check(suite, good && outputs[0].size > 17, "guests have random numbers of their own");
+        free(outputs);
+}
+
 /* A virtual environment in /tmp, which every guest has its own of. */
 static void test_venv(struct suite *suite) {
-        char directory[] = "/tmp/sbx-venv-XXXXXX", command[128], setting[64];
-        char *settings[] = {setting};
+        char directory[] = "/tmp/sbx-venv-XXXXXX", command[256], setting[64], preload[] = "preload=json,seeded";
+        char *settings[] = {setting, preload};
         struct fake_host fake;
         struct sbx_guest guest;
         struct sbx_error err;
@@ -415,12 +435,18 @@ static void test_venv(struct suite *suite) {
         if (system(command) != 0) {
                 skip(suite, "a virtual environment", "python3 -m venv does not work here");
         } else {
+                snprintf(command, sizeof(command),
+                         "echo 'import ssl, random; ssl.RAND_bytes(8); random.random()' > %s/v/lib/python3*/site-packages/seeded.py",
+                         directory);
+                if (system(command) != 0)
+                        abort();
                 snprintf(setting, sizeof(setting), "python=%s/v/bin/python3", directory);
                 snprintf(command, sizeof(command), "import sys\nprint(sys.prefix == '%s/v', sys.prefix != sys.base_prefix)",
                          directory);
-                if (begin(suite, &fake, settings, 1, &err) && start_guest(suite, &fake, &guest)) {
+                if (begin(suite, &fake, settings, 2, &err) && start_guest(suite, &fake, &guest)) {
                         check(suite, says(&guest, command, "True True\n"), "a virtual environment");
                         fake_end(&fake, &guest);
+                        test_random(suite, &fake);
                 } else
                         check(suite, false, "a virtual environment: %s", err.message);
                 fake_close(&fake);
