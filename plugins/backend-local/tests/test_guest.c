@@ -436,7 +436,8 @@ static void test_venv(struct suite *suite) {
                 skip(suite, "a virtual environment", "python3 -m venv does not work here");
         } else {
                 snprintf(command, sizeof(command),
-                         "echo 'import ssl, random; ssl.RAND_bytes(8); random.random()' > %s/v/lib/python3*/site-packages/seeded.py",
+                         "cd %s/v/lib/python3*/site-packages && "
+                         "echo 'import ssl, random; ssl.RAND_bytes(8); random.random()' > seeded.py",
                          directory);
                 if (system(command) != 0)
                         abort();
