@@ -125,6 +125,7 @@ static int plain_usage(void *state, void *handle, struct sbx_guest_usage *ret_us
                 ret_usage->cpu_ns = (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
         reap(guest, WNOHANG);
         ret_usage->exit_code = guest->exit_code;
+        atomic_fetch_add(&backend->measured, 1);
         ret_usage->oom_killed = backend->oom && guest->exit_code != INT32_MIN;
         return 0;
 }

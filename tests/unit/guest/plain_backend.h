@@ -16,6 +16,7 @@ struct plain_backend {
         bool oom;                  /* guest_usage says that the memory limit killed something, once the guest is dead */
         atomic_int fail;           /* so many starts fail */
         atomic_int started, closed, interrupts, limited;
+        atomic_int measured;       /* guest_usage calls: two for each execution */
         struct sbx_backend_ops ops;
         struct sbx_instance instance;
 };

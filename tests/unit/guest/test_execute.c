@@ -290,10 +290,10 @@ static void invalid_output_is_repaired(void **state) {
         assert_memory_equal(result->stdout_text.data, "a\xef\xbf\xbd\0b", 7);
         result = run(fixture, "'a\\0b\\ud800'", 0, SBX_END_OK);
         assert_string_equal(result->value, "'a\\x00b\\ud800'");
-        result = run(fixture, "raise type('N\\ud800', (Exception,), {})('a\\0b\\ud800')", 0, SBX_END_ERROR);
+        result = run(fixture, "class N(Exception): pass\nraise N('a\\0b\\ud800')", 0, SBX_END_ERROR);
         assert_string_equal(result->error_message, "a\xe2\x90\x80"
                                                    "b\xef\xbf\xbd");
-        assert_string_equal(result->error_type, "N\xef\xbf\xbd");
+        assert_string_equal(result->error_type, "N");
 }
 
 static void late_output_belongs_to_the_next(void **state) {
