@@ -38,7 +38,7 @@ struct sbx_cli {
         bool help;
 };
 
-/* How an option's value is stored, at `offset` of the command's own struct (or of struct sbx_cli for the shared ones). */
+/* How an option's value is stored, at `offset` of the command's own struct; of struct sbx_cli for the shared ones. */
 enum sbx_cli_value {
         SBX_CLI_FLAG = 1,     /* bool */
         SBX_CLI_TEXT = 2,     /* const char *, borrowed from argv; the last one given wins */

@@ -196,9 +196,9 @@ static int add_entry(struct show *show, json_t *plugins, const struct sbx_plugin
         }
         if (r < 0)
                 return r;
-        return json_array_append_new(plugins, json_pack("{s:s, s:s, s:b, s:b, s:s, s:s?, s:O, s:O}", "name", entry->name,
-                                                        "plugin", entry->plugin, "enabled", entry->enabled, "critical",
-                                                        entry->critical, "origin", entry->origin, "problem",
+        return json_array_append_new(plugins, json_pack("{s:s, s:s, s:b, s:b, s:s, s:s?, s:O, s:O}", "name",
+                                                        entry->name, "plugin", entry->plugin, "enabled", entry->enabled,
+                                                        "critical", entry->critical, "origin", entry->origin, "problem",
                                                         err.code != 0 ? err.message : NULL, "options", options,
                                                         "origins", origins)) < 0
                        ? -ENOMEM
@@ -225,11 +225,11 @@ static int add_sources(const struct show *show, json_t *document) {
                 if (json_array_append_new(list, json_string(*files)) < 0)
                         return -ENOMEM;
         }
-        return json_object_update_new(document, json_pack("{s:s, s:b, s:s?, s:b, s:O}", "config_file",
-                                                          config_file != NULL ? config_file : "snipara-sandbox.cfg",
-                                                          "config_file_exists", config_file != NULL, "project_env_file",
-                                                          env_file, "project_env_file_exists", env_file != NULL, "files",
-                                                          list)) < 0
+        return json_object_update_new(document,
+                                      json_pack("{s:s, s:b, s:s?, s:b, s:O}", "config_file",
+                                                config_file != NULL ? config_file : "snipara-sandbox.cfg",
+                                                "config_file_exists", config_file != NULL, "project_env_file", env_file,
+                                                "project_env_file_exists", env_file != NULL, "files", list)) < 0
                        ? -ENOMEM
                        : 0;
 }
@@ -243,7 +243,8 @@ static int show_json(struct show *show) {
                 r = add_values(document, origins, sbx_config_core(config));
         for (size_t i = 0; r >= 0 && i < sbx_config_plugin_count(config); i++)
                 r = add_entry(show, plugins, sbx_config_plugin(config, i));
-        if (r >= 0 && (json_object_set(document, "origins", origins) < 0 || json_object_set(document, "plugins", plugins) < 0))
+        if (r >= 0 &&
+            (json_object_set(document, "origins", origins) < 0 || json_object_set(document, "plugins", plugins) < 0))
                 r = -ENOMEM;
         return r < 0 ? r : sbx_cli_print_json(&show->cli->out, document, true);
 }

@@ -93,7 +93,8 @@ static bool check_configuration(struct doctor *doctor) {
         struct sbx_error err = {0};
 
         if (sbx_cli_parts_open(doctor->cli, &doctor->parts, &err) < 0) {
-                sbx_cli_check(&doctor->checks, "configuration", SBX_PROBE_FAILED, "settings", err.hint, "%s", err.message);
+                sbx_cli_check(&doctor->checks, "configuration", SBX_PROBE_FAILED, "settings", err.hint, "%s",
+                              err.message);
                 sbx_cli_check(&doctor->checks, "plugins", SBX_PROBE_WARNING, "all", NULL,
                               "not checked: mend the configuration first");
                 return false;
@@ -113,7 +114,8 @@ static int check_found(void *data, const char *path, const struct sbx_module *mo
                 sbx_cli_check(&doctor->checks, "plugins", SBX_PROBE_OK, module->plugin.name, NULL, "%s %s",
                               sbx_plugin_kind_name(module->plugin.kind), module->plugin.version);
         else
-                sbx_cli_check(&doctor->checks, "plugins", SBX_PROBE_FAILED, path, problem->hint, "%s", problem->message);
+                sbx_cli_check(&doctor->checks, "plugins", SBX_PROBE_FAILED, path, problem->hint, "%s",
+                              problem->message);
         return 0;
 }
 
@@ -137,8 +139,7 @@ static void probe_report(void *data, int status, const char *subject, const char
 }
 
 static void probe_instance(struct doctor *doctor, const struct sbx_instance *instance) {
-        const struct sbx_probe_events events = {
-                .struct_size = sizeof(events), .data = doctor, .report = probe_report};
+        const struct sbx_probe_events events = {.struct_size = sizeof(events), .data = doctor, .report = probe_report};
         struct sbx_call call = {
                 .struct_size = sizeof(call),
                 .cancel_fd = doctor->signals.fd,
@@ -306,8 +307,10 @@ const struct sbx_cli_command sbx_cli_doctor = {
         .name = "doctor",
         .arguments = "",
         .summary = "Check that the sandbox works here",
-        .description = "Reads the configuration, loads each plugin and lets each configured one try what it needs.\n"
-                       "✓ works, ✗ does not (what to do stands below it), ○ worth knowing. Exit code 1 when there is a ✗.",
+        .description =
+                "Reads the configuration, loads each plugin and lets each configured one try what it needs.\n"
+                "✓ works, ✗ does not (what to do stands below it), ○ worth knowing.\n"
+                "Exit code 1 when there is a ✗.",
         .options = doctor_command_options,
         .examples = examples,
         .flags = SBX_CLI_CONFIGURED,

@@ -66,7 +66,8 @@ static int read_pieces(struct exec *exec, const struct sbx_cli_arguments *argume
         struct sbx_error err = {0};
 
         if (arguments->count == 0 && isatty(STDIN_FILENO) != 0) {
-                sbx_cli_error(exec->cli, "give -c CODE, files, or '-' to type it in; for a prompt: 'snipara-sandbox repl'",
+                sbx_cli_error(exec->cli,
+                              "give -c CODE, files, or '-' to type it in; for a prompt: 'snipara-sandbox repl'",
                               "no code to run");
                 return SBX_CLI_USAGE;
         }
@@ -75,7 +76,8 @@ static int read_pieces(struct exec *exec, const struct sbx_cli_arguments *argume
                 return sbx_cli_out_of_memory(exec->cli);
         exec->piece_count = count;
         for (size_t i = 0; i < count; i++) {
-                int r = piece_read(&exec->pieces[i], arguments->count > 0 ? &arguments->items[i] : &standard_input, &err);
+                int r = piece_read(&exec->pieces[i], arguments->count > 0 ? &arguments->items[i] : &standard_input,
+                                   &err);
 
                 if (r < 0)
                         return sbx_cli_fail(exec->cli, r, &err);
@@ -173,7 +175,8 @@ static int run_pieces(struct exec *exec) {
                 return sbx_cli_fail(exec->cli, r, &err);
         for (size_t i = 0; i < exec->piece_count && result == SBX_CLI_OK; i++)
                 result = run_piece(exec, &exec->pieces[i]);
-        if (exec->options->report && result != SBX_CLI_NO_READER && result != SBX_CLI_SANDBOX && result != SBX_CLI_USAGE) {
+        if (exec->options->report && result != SBX_CLI_NO_READER && result != SBX_CLI_SANDBOX &&
+            result != SBX_CLI_USAGE) {
                 r = show_report(exec);
                 if (result == SBX_CLI_OK)
                         result = r;
@@ -232,8 +235,8 @@ const struct sbx_cli_command sbx_cli_exec = {
                 "stand, in one session, and stops at the first that does not end well. The value of a last expression\n"
                 "is printed as an interactive Python does. Ctrl-C interrupts the code; a second one quits at once.\n"
                 "\n"
-                "Exit code: 0 ok, 1 the code raised an exception, 2 usage or configuration, 3 the sandbox could not be\n"
-                "set up, 4 time-out, 5 out of memory, 6 killed or lost, 130 interrupted with Ctrl-C.",
+                "Exit code: 0 ok, 1 the code raised an exception, 2 usage or configuration, 3 the sandbox could not\n"
+                "be set up, 4 time-out, 5 out of memory, 6 killed or lost, 130 interrupted with Ctrl-C.",
         .options = exec_command_options,
         .examples = examples,
         .flags = SBX_CLI_CONFIGURED,

@@ -121,8 +121,8 @@ static int match_words(const char *name, int count, char **words) {
 
         if (blank == NULL)
                 return count >= 1 && strcmp(words[0], name) == 0 ? 1 : 0;
-        return count >= 2 && strncmp(words[0], name, (size_t)(blank - name)) == 0 &&
-                               words[0][blank - name] == '\0' && strcmp(words[1], blank + 1) == 0
+        return count >= 2 && strncmp(words[0], name, (size_t)(blank - name)) == 0 && words[0][blank - name] == '\0' &&
+                               strcmp(words[1], blank + 1) == 0
                        ? 2
                        : 0;
 }

@@ -19,9 +19,9 @@ struct init_options {
 static const char config_text[] =
         "# Configuration of snipara-sandbox for this project (libconfig syntax).\n"
         "#\n"
-        "# What is commented out shows the default. `snipara-sandbox config show` lists every setting with its value and\n"
-        "# where it comes from; environment variables (SNIPARA_SANDBOX_MODEL, ...) win over this file, --set wins over\n"
-        "# both. Keep secrets out of it: they belong into .env or the environment.\n"
+        "# What is commented out shows the default. `snipara-sandbox config show` lists every setting with its value\n"
+        "# and where it comes from; environment variables (SNIPARA_SANDBOX_MODEL, ...) win over this file, --set\n"
+        "# wins over both. Keep secrets out of it: they belong into .env or the environment.\n"
         "\n"
         "# Where code runs: the name of a backend among the plugins below.\n"
         "environment = \"local\";\n"
@@ -72,11 +72,10 @@ static const char env_text[] =
         "OPENAI_API_KEY=\n"
         "ANTHROPIC_API_KEY=\n";
 
-static const char env_snipara_text[] =
-        "\n"
-        "# Snipara (optional)\n"
-        "SNIPARA_API_KEY=\n"
-        "SNIPARA_PROJECT_SLUG=\n";
+static const char env_snipara_text[] = "\n"
+                                       "# Snipara (optional)\n"
+                                       "SNIPARA_API_KEY=\n"
+                                       "SNIPARA_PROJECT_SLUG=\n";
 
 struct init {
         struct sbx_cli *cli;
@@ -122,8 +121,8 @@ static int write_config(const struct init *init, struct sbx_error *err) {
         if (r != 0)
                 return r < 0 ? r : 0;
         if (!init->options->mcp)
-                return sbx_error_set(err, -EEXIST, "cli", "--force replaces it", "%s/%s is there already", init->directory,
-                                     CONFIG_FILE);
+                return sbx_error_set(err, -EEXIST, "cli", "--force replaces it", "%s/%s is there already",
+                                     init->directory, CONFIG_FILE);
         tell(init, SBX_CLI_YELLOW, "kept", CONFIG_FILE);
         return 0;
 }
@@ -161,14 +160,16 @@ static void tell_next(const struct init *init) {
         const struct sbx_cli_stream *out = &init->cli->out;
 
         (void)sbx_cli_print_styled(out, SBX_CLI_BOLD, "\nNext\n");
-        (void)sbx_cli_print(out, "  %s doctor                   can this machine make the jail?\n"
-                                 "  %s exec -c 'print(1 + 1)'   run something\n",
+        (void)sbx_cli_print(out,
+                            "  %s doctor                   can this machine make the jail?\n"
+                            "  %s exec -c 'print(1 + 1)'   run something\n",
                             init->cli->program, init->cli->program);
         if (init->options->mcp)
                 (void)sbx_cli_print(out, "  Restart your MCP client in this directory; it asks once whether it may use "
                                          "the new server.\n");
         else
-                (void)sbx_cli_print(out, "  %s init --mcp               let MCP clients find it (" SBX_CLI_MCP_FILE ")\n",
+                (void)sbx_cli_print(out,
+                                    "  %s init --mcp               let MCP clients find it (" SBX_CLI_MCP_FILE ")\n",
                                     init->cli->program);
         if (!init->options->no_snipara)
                 (void)sbx_cli_print(out, "  For Snipara: set SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG in .env "
@@ -231,9 +232,10 @@ const struct sbx_cli_command sbx_cli_init = {
         .name = "init",
         .arguments = "[DIRECTORY]",
         .summary = "Write a commented configuration for a project",
-        .description = "Writes snipara-sandbox.cfg and .env.example, and with --mcp adds this program to .mcp.json; what\n"
-                       "was there is kept in .mcp.json.bak. Symbolic links are refused. Exit code 1 when there is a\n"
-                       "configuration already.",
+        .description =
+                "Writes snipara-sandbox.cfg and .env.example, and with --mcp adds this program to .mcp.json; what\n"
+                "was there is kept in .mcp.json.bak. Symbolic links are refused. Exit code 1 when there is a\n"
+                "configuration already.",
         .options = init_command_options,
         .examples = examples,
         .run = run,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads lines for the repl: with editing and history where libedit was built in and a terminal is there, else plainly. */
+/* Reads lines for the repl: with editing and history where libedit was built in and a terminal is there, or plainly. */
 #pragma once
 
 #include <stdbool.h>

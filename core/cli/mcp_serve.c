@@ -64,8 +64,9 @@ static int run(struct sbx_cli *cli, const struct sbx_cli_command *command, int a
         if (result != 0)
                 return result;
         if (isatty(STDIN_FILENO) != 0)
-                (void)sbx_cli_print(&cli->err, "Waiting for an MCP client on standard input; Ctrl-C ends. "
-                                               "Clients start this command themselves: see 'snipara-sandbox init --mcp'.\n");
+                (void)sbx_cli_print(&cli->err,
+                                    "Waiting for an MCP client on standard input; Ctrl-C ends. "
+                                    "Clients start this command themselves: see 'snipara-sandbox init --mcp'.\n");
         return serve(cli);
 }
 
@@ -79,8 +80,9 @@ const struct sbx_cli_command sbx_cli_mcp_serve = {
         .name = "mcp-serve",
         .arguments = "",
         .summary = "Serve an MCP client over standard input and output",
-        .description = "Ends when the client closes standard input, or with SIGTERM or Ctrl-C; then every session ends\n"
-                       "with it. Messages and logs go to standard error.",
+        .description =
+                "Ends when the client closes standard input, or with SIGTERM or Ctrl-C; then every session ends\n"
+                "with it. Messages and logs go to standard error.",
         .examples = examples,
         .flags = SBX_CLI_CONFIGURED,
         .run = run,

@@ -19,7 +19,8 @@ const struct sbx_cli_option sbx_cli_configured_options[] = {
          "read this configuration file instead of searching for one", NULL},
         {"set", 0, SBX_CLI_SETTING, 0, "NAME=VALUE",
          "override a setting, or an option of a plugin entry (local.pool=4); repeatable", NULL},
-        {"verbose", 'v', SBX_CLI_FLAG, offsetof(struct sbx_cli, verbose), NULL, "show log messages of all levels", NULL},
+        {"verbose", 'v', SBX_CLI_FLAG, offsetof(struct sbx_cli, verbose), NULL, "show log messages of all levels",
+         NULL},
         {0},
 };
 

@@ -15,7 +15,7 @@
 #define TEXT_MAX (256u << 20)
 
 static const char *const style_codes[] = {
-        [SBX_CLI_PLAIN] = "", [SBX_CLI_BOLD] = "1", [SBX_CLI_DIM] = "2", [SBX_CLI_RED] = "31",
+        [SBX_CLI_PLAIN] = "",   [SBX_CLI_BOLD] = "1",    [SBX_CLI_DIM] = "2",   [SBX_CLI_RED] = "31",
         [SBX_CLI_GREEN] = "32", [SBX_CLI_YELLOW] = "33", [SBX_CLI_CYAN] = "36",
 };
 

@@ -8,7 +8,15 @@
 #include "base/buffer.h"
 #include "cli/cli.h"
 
-enum sbx_cli_style { SBX_CLI_PLAIN, SBX_CLI_BOLD, SBX_CLI_DIM, SBX_CLI_RED, SBX_CLI_GREEN, SBX_CLI_YELLOW, SBX_CLI_CYAN };
+enum sbx_cli_style {
+        SBX_CLI_PLAIN,
+        SBX_CLI_BOLD,
+        SBX_CLI_DIM,
+        SBX_CLI_RED,
+        SBX_CLI_GREEN,
+        SBX_CLI_YELLOW,
+        SBX_CLI_CYAN
+};
 
 /* Finds out what the streams are. Colour: a terminal, TERM not "dumb", NO_COLOR unset or empty (no-color.org). */
 void sbx_cli_output_init(struct sbx_cli *cli);

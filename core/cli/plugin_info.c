@@ -10,9 +10,9 @@
 
 static const char *type_name(uint32_t type) {
         static const char *const names[] = {
-                [SBX_OPTION_BOOL] = "bool",       [SBX_OPTION_INT] = "int",         [SBX_OPTION_SIZE] = "size",
-                [SBX_OPTION_DURATION] = "duration", [SBX_OPTION_FLOAT] = "float",   [SBX_OPTION_STRING] = "string",
-                [SBX_OPTION_ENUM] = "enum",       [SBX_OPTION_STRINGS] = "strings", [SBX_OPTION_PATH] = "path",
+                [SBX_OPTION_BOOL] = "bool",         [SBX_OPTION_INT] = "int",         [SBX_OPTION_SIZE] = "size",
+                [SBX_OPTION_DURATION] = "duration", [SBX_OPTION_FLOAT] = "float",     [SBX_OPTION_STRING] = "string",
+                [SBX_OPTION_ENUM] = "enum",         [SBX_OPTION_STRINGS] = "strings", [SBX_OPTION_PATH] = "path",
         };
 
         return type < sizeof(names) / sizeof(names[0]) && names[type] != NULL ? names[type] : "unknown";
@@ -89,11 +89,11 @@ int sbx_cli_plugin_show(const struct sbx_cli *cli, const struct sbx_module *modu
 
 static int add_options_json(json_t *list, const struct sbx_option *options) {
         for (; options != NULL && options->name != NULL; options++) {
-                json_t *option = json_pack(
-                        "{s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:b, s:b}", "name", options->name, "type",
-                        type_name(options->type), "default", options->default_value, "choices", options->choices, "unit",
-                        options->unit, "help", options->help, "required", (options->flags & SBX_OPTION_REQUIRED) != 0,
-                        "secret", (options->flags & SBX_OPTION_SECRET) != 0);
+                json_t *option = json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:b, s:b}", "name", options->name,
+                                           "type", type_name(options->type), "default", options->default_value,
+                                           "choices", options->choices, "unit", options->unit, "help", options->help,
+                                           "required", (options->flags & SBX_OPTION_REQUIRED) != 0, "secret",
+                                           (options->flags & SBX_OPTION_SECRET) != 0);
 
                 if (option != NULL && has_range(options) &&
                     json_object_update_new(option, json_pack("{s:I, s:I}", "minimum", (json_int_t)options->minimum,
@@ -114,10 +114,10 @@ int sbx_cli_plugin_json(const struct sbx_cli *cli, const struct sbx_module *modu
         if (add_options_json(options, plugin->options) < 0 ||
             add_options_json(options, sbx_plugin_core_options(plugin->kind)) < 0)
                 return -ENOMEM;
-        document = json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:s, s:[i, i], s:O}", "ok", 1, "name", plugin->name, "kind",
-                             sbx_plugin_kind_name(plugin->kind), "version", plugin->version, "summary", plugin->summary,
-                             "license", plugin->license, "path", module->path, "abi", (int)plugin->abi_major,
-                             (int)plugin->abi_minor, "options", options);
+        document = json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:s, s:[i, i], s:O}", "ok", 1, "name", plugin->name,
+                             "kind", sbx_plugin_kind_name(plugin->kind), "version", plugin->version, "summary",
+                             plugin->summary, "license", plugin->license, "path", module->path, "abi",
+                             (int)plugin->abi_major, (int)plugin->abi_minor, "options", options);
         return document == NULL ? -ENOMEM : sbx_cli_print_json(&cli->out, document, true);
 }
 

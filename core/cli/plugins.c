@@ -49,8 +49,8 @@ static int add_row(struct listing *listing, const char *name, const char *path, 
         row = json_pack("{s:s, s:s?, s:s?, s:s?, s:s, s:O, s:s, s:s?, s:s?}", "name", name, "kind",
                         module != NULL ? sbx_plugin_kind_name(module->plugin.kind) : NULL, "version",
                         module != NULL ? module->plugin.version : NULL, "summary",
-                        module != NULL ? module->plugin.summary : NULL, "state", state, "entries", entries, "path", path,
-                        "problem", problem != NULL ? problem->message : NULL, "hint",
+                        module != NULL ? module->plugin.summary : NULL, "state", state, "entries", entries, "path",
+                        path, "problem", problem != NULL ? problem->message : NULL, "hint",
                         problem != NULL && problem->hint[0] != '\0' ? problem->hint : NULL);
         return json_array_append_new(listing->rows, row) < 0 ? -ENOMEM : 0;
 }
@@ -89,7 +89,8 @@ static int add_configured(struct listing *listing) {
                 if (!entry->enabled || is_listed(listing->rows, entry->plugin))
                         continue;
                 if (entry->plugin[0] != '/' || sbx_module_load(entry->plugin, &module, &problem) < 0)
-                        (void)sbx_error_set(&problem, -ENOENT, "cli", "install it, or take the entry out of the configuration",
+                        (void)sbx_error_set(&problem, -ENOENT, "cli",
+                                            "install it, or take the entry out of the configuration",
                                             "%s is not installed in %s (named by %s)", entry->plugin,
                                             listing->parts->directories.plugins, entry->origin);
                 r = add_row(listing, entry->plugin, entry->plugin, module, problem.code != 0 ? &problem : NULL);
@@ -222,7 +223,8 @@ static int run_info(struct sbx_cli *cli, const struct sbx_cli_command *command, 
         if (!sbx_cli_parse(cli, command, argc, argv, &options, &arguments, &result))
                 return result;
         if (arguments.count != 1) {
-                sbx_cli_error(cli, "'snipara-sandbox plugins list' names them", "plugins info takes the name of one plugin");
+                sbx_cli_error(cli, "'snipara-sandbox plugins list' names them",
+                              "plugins info takes the name of one plugin");
                 return SBX_CLI_USAGE;
         }
         search = (struct search){.cli = cli, .name = arguments.items[0].text, .json = options.json};

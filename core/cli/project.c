@@ -19,11 +19,13 @@ int sbx_cli_project_look(int dir_fd, const char *name, mode_t *ret_mode, struct 
         if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
                 int code = -errno;
 
-                return code == -ENOENT ? 0 : sbx_error_set(err, code, ORIGIN, NULL, "can't look at %s: %s", name,
-                                                           SBX_ERRNO_TEXT(code));
+                return code == -ENOENT ? 0
+                                       : sbx_error_set(err, code, ORIGIN, NULL, "can't look at %s: %s", name,
+                                                       SBX_ERRNO_TEXT(code));
         }
         if (S_ISLNK(st.st_mode))
-                return sbx_error_set(err, -ELOOP, ORIGIN, "replace the link by a file, or change what it points to by hand",
+                return sbx_error_set(err, -ELOOP, ORIGIN,
+                                     "replace the link by a file, or change what it points to by hand",
                                      "%s is a symbolic link; nothing is written through it", name);
         if (!S_ISREG(st.st_mode))
                 return sbx_error_set(err, -EINVAL, ORIGIN, "move it away", "%s is not a file", name);

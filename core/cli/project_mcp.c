@@ -106,7 +106,8 @@ static int write_document(int dir_fd, const json_t *document, struct sbx_bytes o
                 r = sbx_cli_project_look(dir_fd, SBX_CLI_MCP_FILE ".bak", NULL, err);
         if (r >= 0 && old.size > 0)
                 r = sbx_cli_project_write(dir_fd, SBX_CLI_MCP_FILE ".bak", old, mode, true, err);
-        return r < 0 ? r : sbx_cli_project_write(dir_fd, SBX_CLI_MCP_FILE, sbx_buffer_bytes(&out), mode, old.size > 0, err);
+        return r < 0 ? r
+                     : sbx_cli_project_write(dir_fd, SBX_CLI_MCP_FILE, sbx_buffer_bytes(&out), mode, old.size > 0, err);
 }
 
 int sbx_cli_project_add_mcp(int dir_fd, bool force, struct sbx_error *err) {

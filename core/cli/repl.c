@@ -178,8 +178,9 @@ static int open_line(struct sbx_cli_repl *repl, struct sbx_error *err) {
 static void greet(const struct sbx_cli_repl *repl) {
         if (isatty(STDIN_FILENO) == 0)
                 return;
-        (void)sbx_cli_print(&repl->cli->out, "snipara-sandbox %s: Python in the sandbox (environment %s)\n"
-                                             "%%help lists what begins with %%; Ctrl-C interrupts; Ctrl-D leaves.\n",
+        (void)sbx_cli_print(&repl->cli->out,
+                            "snipara-sandbox %s: Python in the sandbox (environment %s)\n"
+                            "%%help lists what begins with %%; Ctrl-C interrupts; Ctrl-D leaves.\n",
                             sbx_version(), sbx_config_string(repl->runtime->config, "environment"));
 #if !SBX_HAVE_LIBEDIT
         (void)sbx_cli_print(&repl->cli->out, "No line editing and no history: this build is without libedit.\n");

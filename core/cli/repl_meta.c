@@ -9,7 +9,7 @@
 #include "cli/output.h"
 #include "cli/result.h"
 
-#define REPR_SHOWN 100   /* bytes of a value in %vars */
+#define REPR_SHOWN 100     /* bytes of a value in %vars */
 #define CALL_TIME_MS 10000 /* for what should take a moment, if the session's code keeps the interpreter busy */
 
 struct meta {
@@ -56,8 +56,7 @@ static void show_variables(struct sbx_cli_repl *repl, const char *argument) {
                 (void)sbx_cli_print(&repl->cli->out, "no variables yet\n");
                 return;
         }
-        json_object_foreach(variables, name, variable)
-                show_variable(table, name, variable);
+        json_object_foreach(variables, name, variable) show_variable(table, name, variable);
         (void)sbx_cli_table_show(table, &repl->cli->out, 0);
 }
 
@@ -155,7 +154,8 @@ void sbx_cli_repl_meta(struct sbx_cli_repl *repl, char *line) {
                         return;
                 }
         near = sbx_cli_nearest(line, meta_name, metas);
-        snprintf(hint, sizeof(hint), near != NULL ? "did you mean %s? %%help lists them all" : "%%help lists them all%s",
+        snprintf(hint, sizeof(hint),
+                 near != NULL ? "did you mean %s? %%help lists them all" : "%%help lists them all%s",
                  near != NULL ? near : "");
         sbx_cli_error(repl->cli, hint, "there is no command %s", line);
 }

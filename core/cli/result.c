@@ -112,7 +112,8 @@ static void show_dropped(const struct sbx_cli *cli, const struct sbx_result *res
                 sbx_cli_warning(cli, hint, "%s of standard error were dropped",
                                 sbx_cli_bytes_text(result->stderr_dropped_bytes, amount));
         if (result->display_dropped_count > 0)
-                sbx_cli_warning(cli, "--set max_display_bytes=64m keeps more", "%llu figures or other displays were dropped",
+                sbx_cli_warning(cli, "--set max_display_bytes=64m keeps more",
+                                "%llu figures or other displays were dropped",
                                 (unsigned long long)result->display_dropped_count);
 }
 

@@ -43,8 +43,8 @@ int sbx_cli_one_shot(struct sbx_cli *cli, const char *environment, struct sbx_er
 
         if (r < 0)
                 return r;
-        entry = sbx_config_plugin_find(config, environment != NULL ? environment
-                                                                   : sbx_config_string(config, "environment"));
+        entry = sbx_config_plugin_find(config,
+                                       environment != NULL ? environment : sbx_config_string(config, "environment"));
         if (entry != NULL && strcmp(entry->plugin, "backend-local") == 0) {
                 r = sbx_cli_setting_default(cli, "%s.pool=0", entry->name);
                 if (r >= 0)

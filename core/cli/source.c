@@ -49,10 +49,10 @@ int sbx_cli_source_read(const char *path, struct sbx_buffer *out, struct sbx_err
         if (fd < 0) {
                 int code = -errno;
 
-                return sbx_error_set(err, -EINVAL, ORIGIN,
-                                     code == -ENOENT ? "give the path of a Python file, '-' for standard input, or -c CODE"
-                                                     : NULL,
-                                     "can't open %s: %s", path, SBX_ERRNO_TEXT(code));
+                return sbx_error_set(
+                        err, -EINVAL, ORIGIN,
+                        code == -ENOENT ? "give the path of a Python file, '-' for standard input, or -c CODE" : NULL,
+                        "can't open %s: %s", path, SBX_ERRNO_TEXT(code));
         }
         return read_stream(fd, path, out, err);
 }
@@ -62,12 +62,12 @@ int sbx_cli_source_read(const char *path, struct sbx_buffer *out, struct sbx_err
 struct scan {
         const char *text;
         size_t size, at;
-        unsigned depth;   /* open brackets */
-        bool open;        /* a triple-quoted string or a backslash reaches beyond the end */
-        bool block;       /* a compound statement waits for its empty line */
-        bool logical;     /* something of the logical line has been seen */
-        bool blank;       /* nothing of the physical line has been seen */
-        char last;        /* last character of the logical line that is no blank and no comment */
+        unsigned depth; /* open brackets */
+        bool open;      /* a triple-quoted string or a backslash reaches beyond the end */
+        bool block;     /* a compound statement waits for its empty line */
+        bool logical;   /* something of the logical line has been seen */
+        bool blank;     /* nothing of the physical line has been seen */
+        char last;      /* last character of the logical line that is no blank and no comment */
 };
 
 static bool is_word(char c) {

@@ -7,10 +7,10 @@
 #include "base/utf8.h"
 
 enum verdict {
-        PASS, /* harmless as it is */
-        SHOW, /* a control character, to be made visible */
+        PASS,   /* harmless as it is */
+        SHOW,   /* a control character, to be made visible */
         BROKEN, /* not UTF-8 */
-        MORE, /* can't be told yet */
+        MORE,   /* can't be told yet */
 };
 
 /* A control sequence: ESC [ parameters intermediates final. Only some finals are obeyed, without private parameters:
@@ -47,8 +47,8 @@ static uint32_t utf8_decode(const unsigned char *text, size_t size) {
 
 /* Changes of the writing direction can make text read as something else (CVE-2021-42574). */
 static bool is_invisible_control(uint32_t code) {
-        return (code >= 0x80 && code <= 0x9F) || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
-               (code >= 0x2066 && code <= 0x2069);
+        return (code >= 0x80 && code <= 0x9F) || code == 0x200E || code == 0x200F ||
+               (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
 static enum verdict classify_wide(const unsigned char *text, size_t size, size_t *ret_size) {

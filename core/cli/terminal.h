@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes untrusted bytes harmless for a terminal: a guest's output could else change the title, write the clipboard, or
- * ask the terminal for a report that arrives as typed input. Colours, line and in-line cursor movement pass; every other
- * escape sequence and control character is shown instead of obeyed, and bytes that are not UTF-8 become U+FFFD. */
+ * ask the terminal for a report that arrives as typed input. Colours, line and in-line cursor movement pass; every
+ * other escape sequence and control character is shown instead of obeyed; what is not UTF-8 becomes U+FFFD. */
 #pragma once
 
 #include "base/buffer.h"

@@ -26,7 +26,8 @@ _snipara_sandbox_value() {
         --config) _snipara_sandbox_files -f ;;
         --set)
                 compopt -o nospace 2>/dev/null
-                _snipara_sandbox_words "$("$program" config show --origin 2>/dev/null | sed -n 's/^[^\t]*\t\([^=]*=\).*/\1/p')"
+                _snipara_sandbox_words "$("$program" config show --origin 2>/dev/null |
+                        sed -n 's/^[^\t]*\t\([^=]*=\).*/\1/p')"
                 ;;
         --code | -c | --env | -e | --session | -s) ;;
         *) return 1 ;;

@@ -33,7 +33,8 @@ for program in snipara-sandbox rlm
 
     complete -c $program -n '__snipara_sandbox_word 1' -a exec -d 'Run Python code in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a repl -d 'Type Python, run in the sandbox'
-    complete -c $program -n '__snipara_sandbox_word 1' -a mcp-serve -d 'Serve an MCP client over standard input and output'
+    complete -c $program -n '__snipara_sandbox_word 1' -a mcp-serve \
+        -d 'Serve an MCP client over standard input and output'
     complete -c $program -n '__snipara_sandbox_word 1' -a init -d 'Write a commented configuration for a project'
     complete -c $program -n '__snipara_sandbox_word 1' -a doctor -d 'Check that the sandbox works here'
     complete -c $program -n '__snipara_sandbox_word 1' -a config -d 'Show every setting and where it comes from'

@@ -32,8 +32,8 @@ def environment(home, **more):
             if not name.startswith(("SNIPARA_", "RLM_", "XDG_")) and name != "NO_COLOR"}
     if "SNIPARA_SANDBOX_BUILD_ROOT" in os.environ:
         kept["SNIPARA_SANDBOX_BUILD_ROOT"] = os.environ["SNIPARA_SANDBOX_BUILD_ROOT"]
-    kept.update(HOME=home, XDG_CONFIG_HOME=f"{home}/config", XDG_STATE_HOME=f"{home}/state", XDG_RUNTIME_DIR=f"{home}/run",
-                TERM="xterm", LC_ALL="C.UTF-8")
+    kept.update(HOME=home, XDG_CONFIG_HOME=f"{home}/config", XDG_STATE_HOME=f"{home}/state",
+                XDG_RUNTIME_DIR=f"{home}/run", TERM="xterm", LC_ALL="C.UTF-8")
     kept.update(more)
     return kept
 
@@ -104,7 +104,7 @@ def sandbox_problem():
 
 
 class Sandboxed(Case):
-    """A test that runs code. Where there is no sandbox at all it is skipped; a failure that is not exit code 3 is one."""
+    """A test that runs code; skipped where the program says that there can be no sandbox."""
 
     def setUp(self):
         problem = sandbox_problem()
@@ -148,7 +148,8 @@ class Terminal:
                 return found
             left = deadline - time.monotonic()
             if left <= 0 or not self.read(left) and not re.search(pattern, self.text[self.seen:]):
-                raise AssertionError(f"{pattern!r} was expected in {self.text[self.seen:]!r}, after {self.text[:self.seen]!r}")
+                raise AssertionError(f"{pattern!r} was expected in {self.text[self.seen:]!r}, "
+                                     f"after {self.text[:self.seen]!r}")
 
     def send(self, text):
         os.write(self.fd, text.encode())

@@ -88,22 +88,24 @@ class Usage(Case):
         self.assertIn("usage: rlm COMMAND", self.ok("help", program=str(link)).stdout)
 
     def test_closed_standard_descriptors(self):
-        code = "import os, sys\nfor fd in map(int, sys.argv[1].split(',')): os.close(fd)\nos.execv(sys.argv[2], sys.argv[2:])"
+        code = ("import os, sys\nfor fd in map(int, sys.argv[1].split(',')): os.close(fd)\n"
+                "os.execv(sys.argv[2], sys.argv[2:])")
         for closed in ("0", "1", "2", "0,1,2"):
             done = subprocess.run([sys.executable, "-c", code, closed, PROGRAM, "version"], capture_output=True,
                                   env=environment(self.home), timeout=TIMEOUT, check=False)
             self.assertEqual(done.returncode, 0, closed)
 
     def test_nobody_reads(self):
-        done = subprocess.run(f"set -o pipefail; '{PROGRAM}' help --json | true; exit 0", shell=True, executable="/bin/bash",
-                              capture_output=True, text=True, env=environment(self.home), timeout=TIMEOUT, check=False)
+        done = subprocess.run(["bash", "-c", '"$0" help --json | true', PROGRAM], capture_output=True, text=True,
+                              env=environment(self.home), timeout=TIMEOUT, check=False)
         self.assertEqual(done.stderr, "")
 
     def test_a_full_disk_is_told(self):
         if not os.path.exists("/dev/full"):
             skip("no /dev/full")
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([PROGRAM, "version"], stdout=full, env=environment(self.home), timeout=TIMEOUT, check=False)
+            done = subprocess.run([PROGRAM, "version"], stdout=full, env=environment(self.home), timeout=TIMEOUT,
+                                  check=False)
         self.assertEqual(done.returncode, 1)
 
 
@@ -154,7 +156,8 @@ class BadInput(Case):
     def test_flags_and_variables(self):
         self.fails(2, "config", "show", "--set", "modle=x", says=("modle", "model"))
         self.fails(2, "config", "show", "--set", "max_sessions=many", says="max_sessions")
-        self.fails(2, "config", "show", env={"SNIPARA_SANDBOX_MAX_SESSIONS": "many"}, says="SNIPARA_SANDBOX_MAX_SESSIONS")
+        self.fails(2, "config", "show", env={"SNIPARA_SANDBOX_MAX_SESSIONS": "many"},
+                   says="SNIPARA_SANDBOX_MAX_SESSIONS")
         self.fails(2, "config", "show", env={"RLM_MAX_DEPTH": "99"}, says="RLM_MAX_DEPTH")
 
     def test_missing_configuration(self):
@@ -162,14 +165,16 @@ class BadInput(Case):
         self.fails(2, "exec", "-c", "1", env={"SNIPARA_SANDBOX_CONFIG": "missing.cfg"}, says="missing.cfg")
 
     def test_unknown_option_of_a_plugin(self):
-        path = self.write("snipara-sandbox.cfg", 'plugins = (\n  { name = "local"; plugin = "backend-local"; pol = 3; }\n);\n')
+        path = self.write("snipara-sandbox.cfg",
+                          'plugins = (\n  { name = "local"; plugin = "backend-local"; pol = 3; }\n);\n')
         done = self.fails(2, "exec", "-c", "1", says="pol")
         if "does not exist" not in done.stderr:
             self.assertIn(f"{path}:2", done.stderr)
             self.assertIn("pool", done.stderr)
 
     def test_missing_plugin(self):
-        self.write("snipara-sandbox.cfg", 'environment = "moon";\nplugins = ( { name = "moon"; plugin = "backend-moon"; } );\n')
+        self.write("snipara-sandbox.cfg",
+                   'environment = "moon";\nplugins = ( { name = "moon"; plugin = "backend-moon"; } );\n')
         self.fails(2, "exec", "-c", "1", says="backend-moon")
         rows = json.loads(self.ok("plugins", "list", "--json").stdout)
         row = next(row for row in rows if row["name"] == "backend-moon")
@@ -262,7 +267,7 @@ class Plugins(Case):
             skip("backend-local was not built")
         value = json.loads(self.ok("plugins", "info", "backend-local", "--json").stdout)
         options = {option["name"]: option for option in value["options"]}
-        self.assertEqual((options["pool"]["type"], options["pool"]["minimum"], options["pool"]["maximum"]), ("int", 0, 64))
+        self.assertEqual([options["pool"][key] for key in ("type", "minimum", "maximum")], ["int", 0, 64])
         self.assertEqual(json.loads(self.ok("plugins", "info", "local", "--json").stdout), value)
         text = self.ok("plugins", "info", "backend-local").stdout
         for name, option in options.items():

@@ -40,13 +40,14 @@ class Documents(Case):
         titles = {title: text for title, text in sections.items() if title.startswith("snipara-sandbox ")}
         self.assertEqual(len(titles), len(commands()))
         for command in commands():
-            title = next((title for title in titles if re.match(rf"snipara-sandbox {command['name']}( \[|$)", title)), None)
+            pattern = rf"snipara-sandbox {command['name']}( \[|$)"
+            title = next((title for title in titles if re.match(pattern, title)), None)
             self.assertIsNotNone(title, command["name"])
             self.assertEqual(self.man_options(titles[title]), own_options(command), command["name"])
             if command["arguments"]:
                 self.assertTrue(title.endswith(command["arguments"]), title)
         shared = self.man_options(sections["COMMON OPTIONS"])
-        self.assertEqual(shared, {("help", "h"), ("config", None), ("set", None), ("verbose", "v")})
+        self.assertEqual(shared, {("config", None), ("set", None), ("verbose", "v")})
         for command in commands():
             if any(option["name"] == "config" for option in command["options"]):
                 self.assertRegex(sections["COMMON OPTIONS"], rf'[" ]{command["name"]}[" )\n]')
@@ -55,7 +56,8 @@ class Documents(Case):
         if not shutil.which("groff"):
             skip("groff is not installed")
         done = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", "-K", "utf8",
-                               str(ROOT / "docs" / "man" / "snipara-sandbox.1")], capture_output=True, text=True, check=False)
+                               str(ROOT / "docs" / "man" / "snipara-sandbox.1")], capture_output=True, text=True,
+                              check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_exit_codes_are_documented(self):
@@ -66,9 +68,9 @@ class Documents(Case):
     def bash_words(self, *line):
         script = ('. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _snipara_sandbox; '
                   'printf "%s\\n" "${COMPREPLY[@]}"')
-        done = subprocess.run(["bash", "-c", script, "bash", str(ROOT / "packaging/completion/snipara-sandbox.bash"), PROGRAM,
-                               *line], capture_output=True, text=True, cwd=self.project, env=environment(self.home),
-                              timeout=TIMEOUT, check=True)
+        path = str(ROOT / "packaging/completion/snipara-sandbox.bash")
+        done = subprocess.run(["bash", "-c", script, "bash", path, PROGRAM, *line], capture_output=True, text=True,
+                              cwd=self.project, env=environment(self.home), timeout=TIMEOUT, check=True)
         return set(done.stdout.split())
 
     def test_bash_completion(self):
@@ -78,8 +80,8 @@ class Documents(Case):
         self.assertEqual(self.bash_words(""), first | {"--help", "--version"})
         self.assertEqual(self.bash_words("help", ""), first)
         for group in ("config", "plugins"):
-            self.assertEqual(self.bash_words(group, ""),
-                             {command["name"].split()[1] for command in commands() if command["name"].startswith(group + " ")})
+            names = [command["name"].split() for command in commands()]
+            self.assertEqual(self.bash_words(group, ""), {name[1] for name in names if name[0] == group})
         for command in commands():
             self.assertEqual(self.bash_words(*command["name"].split(), "--"),
                              {"--" + option["name"] for option in command["options"]}, command["name"])
@@ -92,8 +94,9 @@ class Documents(Case):
         path = ROOT / "packaging/completion/snipara-sandbox.fish"
         for command in commands():
             line = f"snipara-sandbox {command['name']} --"
-            done = subprocess.run(["fish", "--no-config", "-c", f"source '{path}'; complete -C '{line}'"], capture_output=True,
-                                  text=True, cwd=self.project, env=environment(self.home), timeout=TIMEOUT, check=True)
+            done = subprocess.run(["fish", "--no-config", "-c", f"source '{path}'; complete -C '{line}'"],
+                                  capture_output=True, text=True, cwd=self.project, env=environment(self.home),
+                                  timeout=TIMEOUT, check=True)
             words = {text.split("\t")[0] for text in done.stdout.splitlines()}
             self.assertEqual(words, {"--" + option["name"] for option in command["options"]}, command["name"])
 

@@ -94,7 +94,8 @@ class Exec(Sandboxed):
             self.assertLess(time.monotonic() - begin, 30)
 
     def test_memory(self):
-        done = self.run_cli("exec", "--profile", "quick", "-c", "x = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1")
+        done = self.run_cli("exec", "--profile", "quick", "-c",
+                            "x = bytearray(1 << 30)\nfor i in range(0, 1 << 30, 4096): x[i] = 1")
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("error: memory: ", done.stderr)
 
@@ -110,11 +111,10 @@ class Exec(Sandboxed):
         done = self.ok("exec", "--json", "--session", "mine", "-c", code)
         self.assertEqual(done.stdout.count("\n"), 1)
         value = json.loads(done.stdout)
-        self.assertEqual({key: value[key] for key in ("session", "environment", "end", "state", "stdout", "stderr", "value",
-                                                      "result", "result_json", "error", "notice", "displays")},
-                         {"session": "mine", "environment": "local", "end": "ok", "state": "kept", "stdout": "out\n",
-                          "stderr": "err\n", "value": "42", "result": "{'a': [1, None, 'ä']}",
-                          "result_json": {"a": [1, None, "ä"]}, "error": None, "notice": None, "displays": []})
+        wanted = {"session": "mine", "environment": "local", "end": "ok", "state": "kept", "stdout": "out\n",
+                  "stderr": "err\n", "value": "42", "result": "{'a': [1, None, 'ä']}",
+                  "result_json": {"a": [1, None, "ä"]}, "error": None, "notice": None, "displays": []}
+        self.assertEqual({key: value[key] for key in wanted}, wanted)
         for key in ("duration_ms", "cpu_ms"):
             self.assertIsInstance(value[key], float)
         for key in ("memory_peak_bytes", "stdout_dropped_bytes", "stderr_dropped_bytes"):
@@ -160,7 +160,8 @@ class Exec(Sandboxed):
         self.assertIn("standard output were dropped", done.stderr)
 
     def test_output_comes_while_the_code_runs(self):
-        process = self.start("exec", "-c", "import time\nprint('now', flush=True)\ntime.sleep(60)", stdout=subprocess.PIPE)
+        process = self.start("exec", "-c", "import time\nprint('now', flush=True)\ntime.sleep(60)",
+                             stdout=subprocess.PIPE)
         self.assertTrue(select.select([process.stdout], [], [], 30)[0])
         self.assertEqual(os.read(process.stdout.fileno(), 100), b"now\n")
         self.assertIsNone(process.poll())
@@ -185,15 +186,16 @@ class Exec(Sandboxed):
         self.assertEqual(process.wait(30), -signal.SIGINT)
 
     def test_nobody_reads_the_output(self):
-        process = self.start("exec", "-c", "while True: print('x' * 1000)", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = self.start("exec", "-c", "while True: print('x' * 1000)", stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
         process.stdout.read(10)
         process.stdout.close()
         self.assertEqual(process.wait(30), 141)
         self.assertEqual(process.stderr.read(), b"")
 
     def test_nothing_is_left_behind(self):
-        process = self.start("exec", "-c", "import subprocess, time\nsubprocess.Popen(['sleep', '1234.5'])\nprint('x', flush=True)\n"
-                             "time.sleep(60)", stdout=subprocess.PIPE)
+        process = self.start("exec", "-c", "import subprocess, time\nsubprocess.Popen(['sleep', '1234.5'])\n"
+                             "print('x', flush=True)\ntime.sleep(60)", stdout=subprocess.PIPE)
         process.stdout.readline()
         process.kill()
         process.wait()

@@ -33,11 +33,12 @@ class Config(Case):
 
     def test_members_of_the_python_program(self):
         value = json.loads(self.ok("config", "show", "--json").stdout)
-        for name in ("config_file", "config_file_exists", "project_env_file", "project_env_file_exists", "backend", "model",
-                     "temperature", "environment", "trust_level", "docker_image", "docker_memory", "max_depth",
+        for name in ("config_file", "config_file_exists", "project_env_file", "project_env_file_exists", "backend",
+                     "model", "temperature", "environment", "trust_level", "docker_image", "docker_memory", "max_depth",
                      "max_subcalls", "token_budget", "tool_budget", "timeout_seconds", "parallel_tools", "max_parallel",
                      "sub_calls_enabled", "sub_calls_max_per_turn", "allowed_paths", "log_dir", "verbose", "log_level",
-                     "api_key_set", "snipara_api_key_set", "snipara_project_slug", "snipara_base_url", "memory_enabled"):
+                     "api_key_set", "snipara_api_key_set", "snipara_project_slug", "snipara_base_url",
+                     "memory_enabled"):
             self.assertIn(name, value)
 
     def test_layers_and_their_origins(self):
@@ -156,7 +157,8 @@ class Init(Case):
         self.assertFalse((self.project / ".mcp.json.bak").exists())
 
     def test_merges_with_an_existing_mcp_file(self):
-        before = '{"other": [1, 2.5, "ä"], "mcpServers": {"z": {"command": "z", "env": {"KEY": "secret"}}, "a": {"url": "u"}}}'
+        before = ('{"other": [1, 2.5, "ä"], '
+                  '"mcpServers": {"z": {"command": "z", "env": {"KEY": "secret"}}, "a": {"url": "u"}}}')
         self.write(".mcp.json", before)
         os.chmod(self.project / ".mcp.json", 0o600)
         self.ok("init", "--mcp")

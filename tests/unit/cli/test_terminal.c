@@ -28,9 +28,19 @@ static const struct {
          "^[[1111111111111111111111111111111111111111m"},
         {"C0", BYTES("\001\177\016"), "^A^?^N"},
         {"NUL", BYTES("a\0b"), "a^@b"},
-        {"C1 as UTF-8", BYTES("\xC2\x9B" "31m"), "\\u009b31m"},
-        {"C1 as a byte", BYTES("\x9B" "31m"), "\xEF\xBF\xBD" "31m"},
-        {"right-to-left override", BYTES("a\xE2\x80\xAE" "b"), "a\\u202eb"},
+        {"C1 as UTF-8",
+         BYTES("\xC2\x9B"
+               "31m"),
+         "\\u009b31m"},
+        {"C1 as a byte",
+         BYTES("\x9B"
+               "31m"),
+         "\xEF\xBF\xBD"
+         "31m"},
+        {"right-to-left override",
+         BYTES("a\xE2\x80\xAE"
+               "b"),
+         "a\\u202eb"},
         {"overlong", BYTES("\xC0\xAF"), "\xEF\xBF\xBD\xEF\xBF\xBD"},
         {"a surrogate", BYTES("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
         {"beyond Unicode", BYTES("\xF4\x90\x80\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
