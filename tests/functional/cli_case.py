@@ -96,11 +96,12 @@ def finish(process):
 
 @functools.lru_cache(maxsize=None)
 def sandbox_problem():
-    """Why code can't run here: the program's own words; None when it can."""
+    """Why there can be no sandbox here: the program's own words; None when there can."""
     with tempfile.TemporaryDirectory() as home:
         done = subprocess.run([PROGRAM, "exec", "-c", "print(6 * 7)"], capture_output=True, text=True, cwd=home,
                               env=environment(home), timeout=TIMEOUT, check=False)
-    return None if done.stdout == "42\n" else done.stderr.strip() or "no output"
+    # Whatever else goes wrong is for the tests to find, not a reason to skip them.
+    return done.stderr.strip() if done.returncode == 3 else None
 
 
 class Sandboxed(Case):
