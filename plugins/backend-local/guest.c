@@ -21,6 +21,7 @@ struct local_guest {
         struct sbx_cgroup *cgroup;
         uint64_t id;
         int pidfd;
+        uint64_t memory_bytes; /* limit; changed by guest_limit alone */
         char *report;
         char scratch[ZYGOTE_SCRATCH_MAX]; /* "" with a file tree of its own */
 
@@ -57,21 +58,6 @@ static int open_streams(struct streams *streams, struct sbx_error *err) {
                                      "raise the limit of open files (ulimit -n), or lower max_sessions",
                                      "can't make the streams of a guest: %s", strerror(errno));
         return 0;
-}
-
-static struct cgroup_limits limits_for(const struct local *local, const struct sbx_limits *asked) {
-        const struct local_options *options = &local->options;
-        struct cgroup_limits limits = {options->memory_bytes, options->pids_max, options->cpu_percent};
-
-        if (asked->memory_bytes > 0)
-                limits.memory_bytes = asked->memory_bytes;
-        if (limits.memory_bytes > options->memory_max_bytes)
-                limits.memory_bytes = options->memory_max_bytes;
-        if (asked->pids_max > 0)
-                limits.pids_max = asked->pids_max;
-        if (asked->cpu_percent > 0)
-                limits.cpu_percent = asked->cpu_percent;
-        return limits;
 }
 
 /* ---- starting */
@@ -162,7 +148,7 @@ static int make_report(struct local_guest *guest, int fd, const struct cgroup_li
 static int start(struct local_guest *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                  struct sbx_guest *ret_guest, struct sbx_error *err) {
         __attribute__((cleanup(close_streams))) struct streams streams = {{-1, -1, -1, -1}, {-1, -1, -1, -1}};
-        struct cgroup_limits limits = limits_for(guest->local, &spec->limits);
+        struct cgroup_limits limits = limits_for_spec(guest->local, &spec->limits);
         struct zygote_request request = {
                 .type = ZYGOTE_SPAWN,
                 .id = guest->id,
@@ -173,6 +159,7 @@ static int start(struct local_guest *guest, const struct sbx_guest_spec *spec, c
         _cleanup_close_ int exit_fd = -1;
         int r = 0;
 
+        guest->memory_bytes = limits.memory_bytes;
         if (guest->local->options.isolation != JAIL_NAMESPACES)
                 r = scratch_create(guest->local, guest->id, guest->scratch, err);
         if (r == 0)
@@ -248,15 +235,6 @@ static int guest_interrupt(void *instance, void *handle, struct sbx_error *err) 
         return 0;
 }
 
-static int guest_limit(void *instance, void *handle, const struct sbx_limits *asked, struct sbx_error *err) {
-        struct local_guest *guest = handle;
-        struct cgroup_limits limits = {asked->memory_bytes, asked->pids_max, asked->cpu_percent};
-
-        if (limits.memory_bytes > guest->local->options.memory_max_bytes)
-                limits.memory_bytes = guest->local->options.memory_max_bytes;
-        return cgroup_limit(guest->cgroup, &limits, err);
-}
-
 /* The number of the guest's first process, as this process sees it; 0 when it is gone. */
 static pid_t pid_of(const struct local_guest *guest) {
         char path[64], text[512], *line;
@@ -272,6 +250,16 @@ static pid_t pid_of(const struct local_guest *guest) {
         text[n] = '\0';
         line = strstr(text, "Pid:");
         return line != NULL && sscanf(line, "Pid: %d", &pid) == 1 && pid > 0 ? pid : 0;
+}
+
+static int guest_limit(void *instance, void *handle, const struct sbx_limits *asked, struct sbx_error *err) {
+        struct local_guest *guest = handle;
+        int r = limits_change(guest->local, guest->cgroup, pid_of(guest), &guest->memory_bytes, asked);
+
+        if (r == -ENOTSUP)
+                return sbx_error_set(err, r, LOCAL_ORIGIN, "use a guest that is started with this limit",
+                                     "without a cgroup the memory limit of a running guest can't be raised");
+        return r < 0 ? sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "can't change the limits: %s", strerror(-r)) : 0;
 }
 
 /* Where no cgroup counts: the first process alone, with the children that it waited for. */

@@ -19,6 +19,9 @@
 #define JAIL_WITNESS "/run/sbx/witness" /* anyone may read it by its mode, nobody by Landlock: shows that it works */
 #define JAIL_HOSTNAME "sandbox"
 
+/* Address space for programs and libraries, beyond the memory limit of what is written to. */
+#define JAIL_TEXT_ALLOWANCE (UINT64_C(1) << 30)
+
 /* File names in the libexec directory. */
 #define LOCAL_LAUNCHER "sbx-local-launcher"
 #define LOCAL_ZYGOTE_LIBRARY "sbx-local-zygote.so"
@@ -26,8 +29,11 @@
 
 /* ---- jail_ids.c: who we are */
 
-/* Root becomes `uid`:`gid`, without other groups, for good, but keeps the capabilities that building the jail needs. */
+/* Root becomes `uid`:`gid`, without other groups, for good, but keeps the capabilities that building the jail needs, those
+ * that it has. */
 int jail_ids_drop_root(uid_t uid, gid_t gid, struct sbx_error *err);
+/* Whether CAP_SYS_ADMIN is among them: not in most containers. */
+bool jail_ids_may_administer(void);
 /* Enters a user namespace of its own, in which `uid`:`gid` of the outer one are JAIL_INSIDE_ID. */
 int jail_ids_enter_user_namespace(uid_t uid, gid_t gid, struct sbx_error *err);
 /* Writes the maps of the namespace that this process was just cloned into. Needs /proc. */
@@ -49,6 +55,8 @@ int jail_root_build(const struct jail_config *config, int userns_fd, struct sbx_
 /* ---- jail_mounts.c: what each guest has of its own */
 
 int jail_mounts_private(const struct jail_config *config, struct sbx_error *err);
+/* Makes it the working directory; whether the guest's ids may use it as configured. */
+int jail_mounts_enter(const struct jail_config *config, const char *path, struct sbx_error *err);
 
 /* ---- jail_limits.c */
 

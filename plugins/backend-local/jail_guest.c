@@ -166,14 +166,9 @@ static int lock_down_namespaces(const struct jail_guest *guest, struct jail_repo
 }
 
 static int enter_directory(const struct jail_guest *guest, struct sbx_error *err) {
-        const char *path = guest->config->workspace == JAIL_WORKSPACE_NONE ? guest->scratch
-                                                                           : guest->config->workspace_path;
+        bool own = guest->config->workspace == JAIL_WORKSPACE_NONE;
 
-        if (chdir(path) < 0)
-                return sbx_error_set(err, -errno, LOCAL_ORIGIN,
-                                     "the uid that guests run as must be allowed to enter it",
-                                     "layer \"workspace\": %s: %s", path, strerror(errno));
-        return 0;
+        return jail_mounts_enter(guest->config, own ? guest->scratch : guest->config->workspace_path, err);
 }
 
 static int lock_down_landlock(const struct jail_guest *guest, struct jail_report *report, struct sbx_error *err) {

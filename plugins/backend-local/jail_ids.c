@@ -59,6 +59,12 @@ int jail_ids_drop_root(uid_t uid, gid_t gid, struct sbx_error *err) {
         return 0;
 }
 
+bool jail_ids_may_administer(void) {
+        struct __user_cap_data_struct have[CAP_WORDS];
+
+        return get_capabilities(have) == 0 && (have[0].effective & BIT(CAP_SYS_ADMIN)) != 0;
+}
+
 static int write_file(const char *path, const char *text) {
         _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
 

@@ -14,7 +14,6 @@
 #define STACK_MAX (64u << 20)
 #define STACK_SOFT (8u << 20)
 #define SIGNALS_MAX 1024
-#define SHARED_TEXT_ALLOWANCE (1024u << 20) /* address space of programs and libraries, beyond what is written to */
 
 static int limit(int resource, const char *name, rlim_t soft, rlim_t hard, struct sbx_error *err) {
         struct rlimit current, wanted = {soft, hard};
@@ -99,8 +98,8 @@ int jail_limits_apply(const struct jail_config *config, uint64_t memory_bytes, u
         if (r == 0 && config->memory_wall != 0 && memory_bytes > 0) {
                 r = limit(RLIMIT_DATA, "data", memory_bytes, memory_bytes, err);
                 if (r == 0)
-                        r = limit(RLIMIT_AS, "as", memory_bytes + SHARED_TEXT_ALLOWANCE,
-                                  memory_bytes + SHARED_TEXT_ALLOWANCE, err);
+                        r = limit(RLIMIT_AS, "as", memory_bytes + JAIL_TEXT_ALLOWANCE,
+                                  memory_bytes + JAIL_TEXT_ALLOWANCE, err);
         }
         return r;
 }

@@ -123,9 +123,17 @@ int jail_mounts_private(const struct jail_config *config, struct sbx_error *err)
                 r = mount_tmpfs(config, "/dev/shm", 01777, config->tmp_bytes, err);
         if (r == 0 && config->workspace == JAIL_WORKSPACE_NONE)
                 r = mount_tmpfs(config, "/workspace", 0700, config->workspace_bytes, err);
-        if (r == 0 && chdir("/workspace") < 0)
-                r = sbx_error_set(err, -errno, LOCAL_ORIGIN,
-                                  "the uid that guests run as must be allowed to enter workspace_path",
-                                  "layer \"workspace\": can't enter it: %s", strerror(errno));
-        return r;
+        return r == 0 ? jail_mounts_enter(config, "/workspace", err) : r;
+}
+
+int jail_mounts_enter(const struct jail_config *config, const char *path, struct sbx_error *err) {
+        bool read_only = config->workspace == JAIL_WORKSPACE_RO;
+
+        if (chdir(path) < 0 || access(".", X_OK | R_OK | (read_only ? 0 : W_OK)) < 0)
+                return sbx_error_set(err, -errno, LOCAL_ORIGIN,
+                                     "give workspace_path to the uid that guests have outside (chown), or serve as root with "
+                                     "all capabilities, which can map its owner",
+                                     "layer \"workspace\": uid %" PRIu64 " may not %s it: %s", config->id,
+                                     read_only ? "read" : "write to", strerror(errno));
+        return 0;
 }

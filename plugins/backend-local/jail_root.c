@@ -434,7 +434,7 @@ int jail_root_idmap(const struct jail_config *config, int *ret_userns_fd, struct
         pid_t pid;
         int r, fd = -1;
 
-        if (config->workspace == JAIL_WORKSPACE_NONE || config->drop == 0 || stat(config->workspace_path, &st) < 0 ||
+        if (config->workspace == JAIL_WORKSPACE_NONE || stat(config->workspace_path, &st) < 0 ||
             (st.st_uid == config->id && st.st_gid == config->gid))
                 return 0;
         pid = start_holder(&hold);

@@ -110,7 +110,7 @@ static _Noreturn void wait_for_zygote(pid_t zygote) {
         _exit(0);
 }
 
-static int build_and_become(const struct jail_config *config, int userns_fd, struct sbx_error *err) {
+static int build_and_become(const struct jail_config *config, bool privileged, int userns_fd, struct sbx_error *err) {
         int r = jail_root_build(config, userns_fd, err);
         pid_t pid;
 
@@ -122,8 +122,8 @@ static int build_and_become(const struct jail_config *config, int userns_fd, str
         if (sethostname(JAIL_HOSTNAME, strlen(JAIL_HOSTNAME)) < 0)
                 return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "layer \"uts namespace\": sethostname: %s",
                                      strerror(errno));
-        /* Root's namespaces belong to the initial user namespace; from here on there is no power over them. */
-        if (config->drop != 0)
+        /* Root's namespaces belong to the user namespace that it came from; from here on there is no power over them. */
+        if (privileged)
                 r = jail_ids_enter_user_namespace((uid_t)config->id, (gid_t)config->gid, err);
         if (r == 0)
                 r = jail_ids_keep_for_zygote(err);
@@ -142,15 +142,20 @@ static int start_jailed(const struct jail_config *config, struct sbx_error *err)
         struct zygote_reply reply = {.type = ZYGOTE_STARTED};
         struct sbx_clone_args args = {.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
                                                CLONE_PARENT | CLONE_PIDFD};
-        int r, pidfd = -1, userns_fd = -1;
+        int r = 0, pidfd = -1, userns_fd = -1;
+        bool privileged;
         pid_t pid;
 
         if (config->drop != 0)
                 r = jail_ids_drop_root((uid_t)config->id, (gid_t)config->gid, err);
+        if (r < 0)
+                return r;
+        /* Root's rights, where it has them, build the jail; else those of a user namespace, as for everybody. */
+        privileged = config->drop != 0 && jail_ids_may_administer();
+        if (privileged)
+                r = jail_root_idmap(config, &userns_fd, err);
         else
                 r = jail_ids_enter_user_namespace((uid_t)config->id, (gid_t)config->gid, err);
-        if (r == 0)
-                r = jail_root_idmap(config, &userns_fd, err);
         if (r < 0)
                 return r;
         args.pidfd = (uint64_t)(uintptr_t)&pidfd;
@@ -163,7 +168,7 @@ static int start_jailed(const struct jail_config *config, struct sbx_error *err)
                                                        "`snipara-sandbox doctor`",
                                      "layer \"namespaces\" (pid, mount, network, ipc, uts): %s", strerror(errno));
         if (pid == 0) {
-                r = build_and_become(config, userns_fd, err);
+                r = build_and_become(config, privileged, userns_fd, err);
                 return r < 0 ? r : -EIO;
         }
         send_reply(&reply, pidfd);

@@ -25,6 +25,7 @@ struct local {
 
         struct interpreter interpreter;
         struct sbx_cgroup_manager *cgroups; /* from start to stop */
+        bool memory_counted, pids_counted;  /* by a cgroup; else resource limits are all there is */
         atomic_ullong next_id;
 
         pthread_mutex_t lock;          /* protects `zygote` and `started` */
@@ -41,6 +42,11 @@ static inline void local_log(const struct local *local, int level, const char *m
 
 int local_start(void *instance, const struct sbx_call *call, struct sbx_error *err);
 void local_stop(void *instance);
+
+/* ---- identity.c */
+
+/* Sets drop, uid and gid. -ENOTSUP. */
+int identity_find(struct local *local, struct sbx_error *err);
 
 /* ---- guest.c: the backend's operations; any thread. See backend.h. */
 
@@ -68,6 +74,16 @@ int zygote_spawn(struct zygote_process *zygote, const struct zygote_request *req
 /* How a dead guest ended: 0..255, -signal, INT32_MIN when unknown. `reap`: also kills what it left behind. */
 int zygote_exit_code(struct zygote_process *zygote, uint64_t id, bool reap);
 void zygote_release(struct zygote_process *zygote, uint64_t id);
+
+/* ---- limits.c */
+
+/* Looks what the cgroups of a started instance can limit. */
+void limits_find(struct local *local);
+/* What was asked for, else the configured values; never beyond the configured maximum. */
+struct cgroup_limits limits_for_spec(const struct local *local, const struct sbx_limits *asked);
+/* Changes those that are not 0. `*memory_bytes` is the limit in force. -ENOTSUP: without a cgroup, memory can't be raised. */
+int limits_change(const struct local *local, struct sbx_cgroup *cgroup, pid_t pid, uint64_t *memory_bytes,
+                  const struct sbx_limits *asked);
 
 /* ---- wait.c */
 

@@ -17,22 +17,22 @@ static int open_instance(const struct sbx_host *host, void **ret_instance, struc
                 free(local);
                 return r;
         }
-        local->drop = geteuid() == 0;
-        local->uid = local->drop ? local->options.user : geteuid();
-        local->gid = local->drop ? (gid_t)local->options.user : getegid();
         *ret_instance = local;
         return 0;
 }
 
 int local_start(void *instance, const struct sbx_call *call, struct sbx_error *err) {
         struct local *local = instance;
-        int r = interpreter_find(local->options.python, local->options.read_only, &local->interpreter, err);
+        int r = identity_find(local, err);
 
+        if (r == 0)
+                r = interpreter_find(local->options.python, local->options.read_only, &local->interpreter, err);
         if (r == 0)
                 r = cgroup_manager_new(local->options.cgroup, local->options.cgroup_base, &local->cgroups, err);
         if (r == 0)
                 r = cgroup_manager_admit(local->cgroups, local->uid, err);
         if (r == 0) {
+                limits_find(local);
                 pthread_mutex_lock(&local->lock);
                 local->started = true;
                 pthread_mutex_unlock(&local->lock);

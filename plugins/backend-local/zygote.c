@@ -207,33 +207,10 @@ static int await(struct zygote_process *zygote, enum phase phase, const struct s
         return 0;
 }
 
-struct counted {
-        bool memory, pids;
-};
-
-static void note_layer(void *data, const char *name, const char *state, const char *detail) {
-        struct counted *counted = data;
-        bool applied = strcmp(state, "applied") == 0;
-
-        if (strcmp(name, "memory") == 0)
-                counted->memory = applied;
-        if (strcmp(name, "pids") == 0)
-                counted->pids = applied;
-}
-
-/* What a cgroup limits, for each guest. */
-static struct counted what_is_counted(const struct local *local) {
-        struct cgroup_limits limits = {local->options.memory_bytes, local->options.pids_max, local->options.cpu_percent};
-        struct counted counted = {false, false};
-
-        cgroup_describe(local->cgroups, note_layer, &counted, &limits);
-        return counted;
-}
-
 static int send_filter(struct zygote_process *zygote, struct sbx_error *err) {
         const struct local_options *options = &zygote->local->options;
         const struct seccomp_facts facts = {
-                .memory_counted = what_is_counted(zygote->local).memory,
+                .memory_counted = zygote->local->memory_counted,
                 .own_tree = options->isolation == JAIL_NAMESPACES && options->workspace == JAIL_WORKSPACE_NONE &&
                             options->read_only[0] == NULL,
         };
@@ -256,7 +233,6 @@ static int send_filter(struct zygote_process *zygote, struct sbx_error *err) {
 static int make_config(const struct local *local, int *ret_fd, struct sbx_error *err) {
         const struct local_options *options = &local->options;
         struct sbx_host_state *self = local->host.self;
-        struct counted counted = what_is_counted(local);
         struct jail_config config = {
                 .isolation = options->isolation,
                 .drop = local->drop,
@@ -266,8 +242,8 @@ static int make_config(const struct local *local, int *ret_fd, struct sbx_error 
                 .tmp_bytes = options->tmp_bytes,
                 .workspace_bytes = options->workspace_bytes,
                 .cpu_percent = options->cpu_percent,
-                .memory_wall = !counted.memory,
-                .pids_wall = !counted.pids,
+                .memory_wall = !local->memory_counted,
+                .pids_wall = !local->pids_counted,
                 .python = local->interpreter.path,
                 .helpers = local->host.directory(self, "libexec"),
                 .guests = local->host.directory(self, "guests"),

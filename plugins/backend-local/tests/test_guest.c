@@ -126,6 +126,27 @@ static void test_life(struct suite *suite, struct fake_host *fake) {
         check(suite, count_fds() == before, "no descriptor is left open");
 }
 
+static void test_limits(struct suite *suite, struct fake_host *fake) {
+        static const char code[] = "try: x = bytearray(200 << 20)\nexcept MemoryError: x = b''\nprint(len(x) >> 20)";
+        struct sbx_limits limits = {.struct_size = sizeof(limits), .memory_bytes = UINT64_C(1) << 30};
+        struct sbx_guest guest;
+        bool counted;
+        int r;
+
+        if (!start_guest(suite, fake, &guest))
+                return;
+        counted = has(&guest, "{\"name\":\"memory\",\"state\":\"applied\"");
+        check(suite, says(&guest, code, "200\n"), "it has the configured memory");
+        (void)fake_exec(&guest, "x = None", NULL, NULL);
+        r = fake->ops->guest_limit(fake->instance, guest.handle, &limits, NULL);
+        check(suite, r == (counted ? 0 : -ENOTSUP), "a memory limit is raised by its cgroup alone (%d)", r);
+        limits.memory_bytes = 128u << 20;
+        r = fake->ops->guest_limit(fake->instance, guest.handle, &limits, NULL);
+        check(suite, r == 0, "a memory limit is lowered (%d)", r);
+        check(suite, !says(&guest, code, "200\n"), "and then holds");
+        fake_end(fake, &guest);
+}
+
 static void test_exit_codes(struct suite *suite, struct fake_host *fake) {
         static const struct {
                 const char *code;
@@ -468,6 +489,7 @@ static void run(struct suite *suite, const char *isolation) {
                 return;
         }
         test_life(suite, &fake);
+        test_limits(suite, &fake);
         test_exit_codes(suite, &fake);
         test_interrupt(suite, &fake);
         test_orphans(suite, &fake);
