@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -109,12 +110,6 @@ int sbx_cli_help_show(const struct sbx_cli *cli, const struct sbx_cli_command *c
 
 /* ---- finding a command --------------------------------------------------------------------------------- */
 
-static const char *command_name(const void *list, size_t index) {
-        const struct sbx_cli_command *const *commands = list;
-
-        return commands[index] != NULL ? commands[index]->name : NULL;
-}
-
 /* The number of words of `name` if the line begins with them, else 0. */
 static int match_words(const char *name, int count, char **words) {
         const char *blank = strchr(name, ' ');
@@ -149,18 +144,19 @@ static bool tell_group(const struct sbx_cli *cli, int count, char **words) {
 }
 
 static void tell_unknown(const struct sbx_cli *cli, const char *word) {
+        struct sbx_nearest nearest = SBX_NEAREST(word);
         char hint[SBX_ERROR_HINT_MAX];
-        const char *near;
 
         for (size_t i = 0; i < sizeof(absent_commands) / sizeof(absent_commands[0]); i++)
                 if (strcmp(word, absent_commands[i].name) == 0) {
                         sbx_cli_error(cli, absent_commands[i].instead, "'%s' is not in this version", word);
                         return;
                 }
-        near = sbx_cli_nearest(word, command_name, sbx_cli_commands);
-        if (near != NULL)
-                snprintf(hint, sizeof(hint), "did you mean '%s %s'? '%s help' lists the commands", cli->program, near,
-                         cli->program);
+        for (size_t i = 0; sbx_cli_commands[i] != NULL; i++)
+                sbx_nearest_offer(&nearest, sbx_cli_commands[i]->name);
+        if (nearest.best != NULL)
+                snprintf(hint, sizeof(hint), "did you mean '%s %s'? '%s help' lists the commands", cli->program,
+                         nearest.best, cli->program);
         else
                 snprintf(hint, sizeof(hint), "'%s help' lists the commands", cli->program);
         sbx_cli_error(cli, hint, "there is no command '%s'", word);

@@ -10,6 +10,3 @@ int sbx_cli_help_show(const struct sbx_cli *cli, const struct sbx_cli_command *c
 /* Finds the command that `words` begin with ("config", "show", ...); `*ret_used` tells how many words it took. NULL:
  * none, and what is wrong has been told. */
 const struct sbx_cli_command *sbx_cli_command_find(const struct sbx_cli *cli, int count, char **words, int *ret_used);
-
-/* Of the names that `next` yields (NULL: no more), the one most like `word`, or NULL if none is near. */
-const char *sbx_cli_nearest(const char *word, const char *(*next)(const void *list, size_t index), const void *list);

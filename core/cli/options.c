@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "base/number.h"
 #include "cli/help.h"
 #include "cli/output.h"
@@ -76,12 +77,6 @@ static size_t known_find(const struct known *known, int code) {
         while (i < known->count && known->options[i]->letter != code)
                 i++;
         return i;
-}
-
-static const char *known_name(const void *list, size_t index) {
-        const struct known *known = list;
-
-        return index < known->count ? known->options[index]->name : NULL;
 }
 
 static int arguments_add(struct sbx_cli_arguments *arguments, const struct sbx_cli_option *option, const char *text) {
@@ -179,7 +174,7 @@ static int option_store(struct sbx_cli *cli, const struct known *known, size_t i
 static int tell_mistake(const struct sbx_cli *cli, const struct sbx_cli_command *command, const struct known *known,
                         int code, char **argv) {
         char hint[SBX_ERROR_HINT_MAX];
-        const char *word = argv[optind - 1], *near = NULL;
+        const char *word = argv[optind - 1];
         size_t i = optopt != 0 ? known_find(known, optopt) : known->count;
 
         snprintf(hint, sizeof(hint), "see '%s help %s'", cli->program, command->name);
@@ -191,11 +186,12 @@ static int tell_mistake(const struct sbx_cli *cli, const struct sbx_cli_command 
                 sbx_cli_error(cli, hint, "%s has no option -%c", command->name, optopt);
         } else {
                 _cleanup_free_ char *name = strndup(word + 2, strcspn(word + 2, "="));
+                struct sbx_nearest nearest = SBX_NEAREST(name != NULL ? name : "");
 
-                if (name != NULL)
-                        near = sbx_cli_nearest(name, known_name, known);
-                if (near != NULL)
-                        snprintf(hint, sizeof(hint), "did you mean --%s? See '%s help %s'", near, cli->program,
+                for (i = 0; i < known->count; i++)
+                        sbx_nearest_offer(&nearest, known->options[i]->name);
+                if (nearest.best != NULL)
+                        snprintf(hint, sizeof(hint), "did you mean --%s? See '%s help %s'", nearest.best, cli->program,
                                  command->name);
                 sbx_cli_error(cli, hint, "%s has no option --%s", command->name, name != NULL ? name : word + 2);
         }

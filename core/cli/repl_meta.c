@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "base/utf8.h"
 #include "cli/help.h"
 #include "cli/output.h"
@@ -127,10 +128,6 @@ static void show_help(struct sbx_cli_repl *repl, const char *argument) {
         (void)sbx_cli_table_show(table, &repl->cli->out, 0);
 }
 
-static const char *meta_name(const void *list, size_t index) {
-        return ((const struct meta *)list)[index].name;
-}
-
 /* Cuts `line` into the command's word and the rest, without blanks around. */
 static char *split(char *line) {
         size_t size = strlen(line);
@@ -145,7 +142,8 @@ static char *split(char *line) {
 }
 
 void sbx_cli_repl_meta(struct sbx_cli_repl *repl, char *line) {
-        const char *argument = split(line), *near;
+        const char *argument = split(line);
+        struct sbx_nearest nearest = SBX_NEAREST(line);
         char hint[64];
 
         for (const struct meta *meta = metas; meta->name != NULL; meta++)
@@ -153,9 +151,10 @@ void sbx_cli_repl_meta(struct sbx_cli_repl *repl, char *line) {
                         meta->run(repl, argument);
                         return;
                 }
-        near = sbx_cli_nearest(line, meta_name, metas);
+        for (const struct meta *meta = metas; meta->name != NULL; meta++)
+                sbx_nearest_offer(&nearest, meta->name);
         snprintf(hint, sizeof(hint),
-                 near != NULL ? "did you mean %s? %%help lists them all" : "%%help lists them all%s",
-                 near != NULL ? near : "");
+                 nearest.best != NULL ? "did you mean %s? %%help lists them all" : "%%help lists them all%s",
+                 nearest.best != NULL ? nearest.best : "");
         sbx_cli_error(repl->cli, hint, "there is no command %s", line);
 }

@@ -70,7 +70,7 @@ static int file_of_variable(const struct sbx_config *config, char **ret) {
 
 /* A variable that nobody knows, but that is nearly one that is known, was meant to do something. */
 static int report_misspelt(const struct sbx_variable *variable, const struct sbx_logger *logger) {
-        struct sbx_suggestion suggestion = SBX_SUGGESTION(variable->name);
+        struct sbx_nearest nearest = SBX_NEAREST(variable->name);
         struct sbx_option_variables names = {0};
 
         if (strncmp(variable->name, "SNIPARA_SANDBOX_", 16) != 0)
@@ -79,11 +79,11 @@ static int report_misspelt(const struct sbx_variable *variable, const struct sbx
                 if (sbx_option_variables(NULL, option->name, &names) < 0)
                         return -ENOMEM;
                 for (size_t i = 0; names.names[i] != NULL; i++) {
-                        suggestion.best = NULL;
-                        sbx_suggestion_offer(&suggestion, names.names[i]);
-                        if (suggestion.best == NULL || suggestion.distance > 2)
+                        nearest.best = NULL;
+                        sbx_nearest_offer(&nearest, names.names[i]);
+                        if (nearest.best == NULL || nearest.distance > 2)
                                 continue;
-                        if (suggestion.distance > 0)
+                        if (nearest.distance > 0)
                                 sbx_log(logger, SBX_LOG_WARNING, "%s is not a setting; did you mean %s?",
                                         variable->origin, names.names[i]);
                         sbx_option_variables_free(&names);
@@ -115,14 +115,14 @@ static int load_variables(struct sbx_config *config, const struct sbx_logger *lo
 static int refuse_flag(const struct sbx_config *config, const char *name, struct sbx_error *err) {
         _cleanup_free_ char *subject = strndup(name, strcspn(name, ".")), *hint = NULL;
         bool of_entry = strchr(name, '.') != NULL;
-        struct sbx_suggestion suggestion = SBX_SUGGESTION(subject != NULL ? subject : "");
+        struct sbx_nearest nearest = SBX_NEAREST(subject != NULL ? subject : "");
 
         for (size_t i = 0; of_entry && i < config->entry_count; i++)
-                sbx_suggestion_offer(&suggestion, config->entries[i]->name);
+                sbx_nearest_offer(&nearest, config->entries[i]->name);
         for (const struct sbx_option *option = sbx_core_options; !of_entry && option->name != NULL; option++)
-                sbx_suggestion_offer(&suggestion, option->name);
+                sbx_nearest_offer(&nearest, option->name);
         if (subject == NULL ||
-            (suggestion.best != NULL && sbx_text_format(&hint, "Did you mean `%s`?", suggestion.best) < 0))
+            (nearest.best != NULL && sbx_text_format(&hint, "Did you mean `%s`?", nearest.best) < 0))
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
         return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
                              hint != NULL ? hint

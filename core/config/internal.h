@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/buffer.h"
+#include "base/nearest.h"
 #include "config/config.h"
 
 #define SBX_CONFIG_ORIGIN "config"
@@ -51,17 +52,6 @@ void sbx_strings_free(char **strings);
 int sbx_strings_append(char ***strings, const char *text, size_t size); /* keeps it NULL-terminated */
 /* asprintf() with -ENOMEM. */
 int sbx_text_format(char **ret, const char *format, ...) SBX_PRINTF(2, 3);
-
-/* ---- suggest.c ------------------------------------------------------------------------------------------- */
-
-/* The candidate that a person most likely meant by `name`; NULL when none is near. */
-struct sbx_suggestion {
-        const char *wanted, *best;
-        unsigned distance;
-};
-#define SBX_SUGGESTION(name)                                                                                           \
-        { (name), NULL, 0 }
-void sbx_suggestion_offer(struct sbx_suggestion *suggestion, const char *candidate);
 
 /* ---- grammar.c ------------------------------------------------------------------------------------------- */
 

@@ -92,15 +92,15 @@ static int read_raw(const struct file *file, const config_setting_t *setting, co
 /* ---- the core's own settings ---- */
 
 static int refuse_unknown(const struct file *file, const config_setting_t *setting, const char *name) {
-        struct sbx_suggestion suggestion = SBX_SUGGESTION(name);
+        struct sbx_nearest nearest = SBX_NEAREST(name);
         char hint[SBX_ERROR_HINT_MAX];
 
-        sbx_suggestion_offer(&suggestion, "plugins");
+        sbx_nearest_offer(&nearest, "plugins");
         for (const struct sbx_option *option = sbx_core_options; option->name != NULL; option++)
-                sbx_suggestion_offer(&suggestion, option->name);
-        if (suggestion.best != NULL)
+                sbx_nearest_offer(&nearest, option->name);
+        if (nearest.best != NULL)
                 snprintf(hint, sizeof(hint), "Did you mean `%s`? `snipara-sandbox config show` lists all settings.",
-                         suggestion.best);
+                         nearest.best);
         else
                 snprintf(hint, sizeof(hint),
                          "`snipara-sandbox config show` lists all settings; options of a plugin belong "

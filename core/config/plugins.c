@@ -264,18 +264,18 @@ const struct sbx_plugin_entry *sbx_config_plugin_find(const struct sbx_config *c
 
 static int refuse_unknown(const struct sbx_entry *entry, const struct sbx_option *table, const struct sbx_raw *raw,
                           struct sbx_error *err) {
-        struct sbx_suggestion suggestion = SBX_SUGGESTION(raw->name);
+        struct sbx_nearest nearest = SBX_NEAREST(raw->name);
         _cleanup_free_ char *hint = NULL;
         const char *plugin = entry->plugin != NULL ? entry->plugin : entry->path;
         int r;
 
         for (const char *const *key = own_keys; *key != NULL; key++)
-                sbx_suggestion_offer(&suggestion, *key);
+                sbx_nearest_offer(&nearest, *key);
         for (; table->name != NULL; table++)
-                sbx_suggestion_offer(&suggestion, table->name);
-        if (suggestion.best != NULL)
+                sbx_nearest_offer(&nearest, table->name);
+        if (nearest.best != NULL)
                 r = sbx_text_format(&hint, "Did you mean `%s`? `snipara-sandbox plugins info %s` lists the options.",
-                                    suggestion.best, plugin);
+                                    nearest.best, plugin);
         else
                 r = sbx_text_format(&hint, "`snipara-sandbox plugins info %s` lists the options.", plugin);
         return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN, r == 0 ? hint : NULL,

@@ -184,7 +184,8 @@ const struct sbx_tool_entry *sbx_tools_find(struct sbx_tools *tools, const char 
 }
 
 int sbx_tools_unknown(struct sbx_tools *tools, const char *name, struct sbx_error *err) {
-        const char *names[SBX_TOOLS_MAX], *near;
+        struct sbx_nearest nearest = SBX_NEAREST(name);
+        const char *names[SBX_TOOLS_MAX];
         _cleanup_buffer_ struct sbx_buffer hint = SBX_BUFFER(SBX_ERROR_HINT_MAX);
         size_t count;
 
@@ -193,14 +194,15 @@ int sbx_tools_unknown(struct sbx_tools *tools, const char *name, struct sbx_erro
         for (size_t i = 0; i < count; i++)
                 names[i] = tools->entries[i]->tool.name; /* entries are never removed */
         pthread_mutex_unlock(&tools->lock);
-        near = sbx_nearest(name, names, count);
+        for (size_t i = 0; i < count; i++)
+                sbx_nearest_offer(&nearest, names[i]);
         /* A hint that does not fit ends where it is full. */
         (void)sbx_buffer_append_text(&hint, "Tools are: ");
         for (size_t i = 0; i < count; i++)
                 (void)sbx_buffer_printf(&hint, "%s%s", i > 0 ? ", " : "", names[i]);
-        if (near != NULL)
+        if (nearest.best != NULL)
                 return sbx_error_set(err, -ENOENT, ORIGIN, hint.data, "unknown tool '%.64s'; did you mean '%s'?", name,
-                                     near);
+                                     nearest.best);
         return sbx_error_set(err, -ENOENT, ORIGIN, hint.data, "unknown tool '%.64s'", name);
 }
 

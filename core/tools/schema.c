@@ -210,24 +210,21 @@ static int apply_items(const json_t *schema, json_t *value, const struct place *
 }
 
 static int refuse_unknown(const json_t *properties, const char *key, const struct place *at) {
-        const char *names[64], *name, *near;
+        struct sbx_nearest nearest = SBX_NEAREST(key);
+        const char *name;
         char list[LIST_MAX_BYTES], hint[LIST_MAX_BYTES + 32];
         json_t *property;
-        size_t count = 0;
 
-        json_object_foreach((json_t *)properties, name, property) {
-                if (count < sizeof(names) / sizeof(names[0]))
-                        names[count++] = name;
-        }
+        json_object_foreach((json_t *)properties, name, property)
+                sbx_nearest_offer(&nearest, name);
         join_names(properties, list, sizeof(list));
         snprintf(hint, sizeof(hint), "Arguments are: %s.", list);
-        near = sbx_nearest(key, names, count);
-        if (count == 0)
+        if (json_object_size(properties) == 0)
                 return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s.%.64s: unknown argument; there are none",
                                      at->path, key);
-        if (near != NULL)
+        if (nearest.best != NULL)
                 return sbx_error_set(at->err, -EINVAL, ORIGIN, hint, "%s.%.64s: unknown argument; did you mean '%s'?",
-                                     at->path, key, near);
+                                     at->path, key, nearest.best);
         return sbx_error_set(at->err, -EINVAL, ORIGIN, hint, "%s.%.64s: unknown argument", at->path, key);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/thread.h"
 #include "tools/tools.h"
 
@@ -92,8 +93,3 @@ int sbx_tools_parse(struct sbx_bytes bytes, json_t **ret_arguments, struct sbx_e
 int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, json_t *arguments,
                   const struct sbx_tool_context *context, int *ret_status, struct sbx_buffer *out_json,
                   struct sbx_error *err);
-
-/* ---- nearest.c ---- */
-
-/* The candidate that `name` was most likely meant to be; NULL: none is near. */
-const char *sbx_nearest(const char *name, const char *const *candidates, size_t count);

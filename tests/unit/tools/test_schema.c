@@ -122,23 +122,12 @@ static void test_null_is_not_given(void **state) {
         assert_refused("{\"code\":null}", "arguments.code: required, but missing");
 }
 
-static void test_nearest(void **state) {
-        static const char *const names[] = {"execute_python", "execute", "list_sessions", "destroy_session"};
-
-        assert_string_equal(sbx_nearest("execute_pyton", names, 4), "execute_python");
-        assert_string_equal(sbx_nearest("listSessions", names, 4), "list_sessions");
-        assert_string_equal(sbx_nearest("exceute", names, 4), "execute");
-        assert_null(sbx_nearest("rm", names, 4));
-        assert_null(sbx_nearest("", names, 4));
-}
-
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_defaults),      cmocka_unit_test(test_types),
                 cmocka_unit_test(test_ranges),        cmocka_unit_test(test_characters_are_counted),
                 cmocka_unit_test(test_enum),          cmocka_unit_test(test_unknown_and_missing),
                 cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_null_is_not_given),
-                cmocka_unit_test(test_nearest),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
