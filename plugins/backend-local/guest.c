@@ -279,8 +279,9 @@ static void usage_of_process(const struct local_guest *guest, struct sbx_guest_u
         text[n] = '\0';
         end = strrchr(text, ')');
         /* Fields 14 to 17 (times), 20 (threads) and 24 (resident pages) of proc(5). */
-        if (end == NULL || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %ld "
-                                           "%*d %*u %*u %ld",
+        if (end == NULL || sscanf(end + 1,
+                                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %ld "
+                                  "%*d %*u %*u %ld",
                                   &ticks[0], &ticks[1], &ticks[2], &ticks[3], &threads, &pages) != 6)
                 return;
         usage->cpu_ns = (ticks[0] + ticks[1] + ticks[2] + ticks[3]) * (UINT64_C(1000000000) / (uint64_t)tick);

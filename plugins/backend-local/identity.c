@@ -19,7 +19,8 @@ static int map_id(const char *path, unsigned inside, unsigned *ret_outside) {
         while ((line = strsep(&rest, "\n")) != NULL) {
                 unsigned first, outside, count;
 
-                if (sscanf(line, "%u %u %u", &first, &outside, &count) == 3 && inside >= first && inside - first < count) {
+                if (sscanf(line, "%u %u %u", &first, &outside, &count) == 3 && inside >= first &&
+                    inside - first < count) {
                         *ret_outside = outside + (inside - first);
                         return 0;
                 }

@@ -183,8 +183,9 @@ static int follow(struct finder *finder, const char *path, struct sbx_error *err
 }
 
 static int check_program(const char *path, struct sbx_error *err) {
-        static const char hint[] = "set the option \"python\" to an interpreter, as `which python3` names it; for pyenv, "
-                                   "what `pyenv which python3` prints";
+        static const char hint[] =
+                "set the option \"python\" to an interpreter, as `which python3` names it; for pyenv, "
+                "what `pyenv which python3` prints";
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         unsigned char magic[4] = {0};
         struct stat st;
@@ -194,7 +195,8 @@ static int check_program(const char *path, struct sbx_error *err) {
         if (!S_ISREG(st.st_mode) || (st.st_mode & 0111) == 0)
                 return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, hint, "python: %s is no program", path);
         if (read(fd, magic, sizeof(magic)) != sizeof(magic) || memcmp(magic, "\177ELF", 4) != 0)
-                return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, hint, "python: %s is a script, not an interpreter", path);
+                return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, hint, "python: %s is a script, not an interpreter",
+                                     path);
         return 0;
 }
 
@@ -207,8 +209,7 @@ static const char *usual_place(void) {
         return NULL;
 }
 
-int interpreter_find(const char *configured, const char *const *extra, struct interpreter *ret,
-                     struct sbx_error *err) {
+int interpreter_find(const char *configured, const char *const *extra, struct interpreter *ret, struct sbx_error *err) {
         struct finder finder = {.error = 0};
         const char *path = configured != NULL ? configured : usual_place();
         int r;

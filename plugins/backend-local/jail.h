@@ -29,8 +29,8 @@
 
 /* ---- jail_ids.c: who we are */
 
-/* Root becomes `uid`:`gid`, without other groups, for good, but keeps the capabilities that building the jail needs, those
- * that it has. */
+/* Root becomes `uid`:`gid`, without other groups, for good, but keeps the capabilities that building the jail needs,
+ * those that it has. */
 int jail_ids_drop_root(uid_t uid, gid_t gid, struct sbx_error *err);
 /* Whether CAP_SYS_ADMIN is among them: not in most containers. */
 bool jail_ids_may_administer(void);

@@ -20,15 +20,15 @@ enum config_key {
 };
 
 static const size_t number_offsets[] = {
-        offsetof(struct jail_config, server.user), offsetof(struct jail_config, server.pid),
-        offsetof(struct jail_config, server.mount), offsetof(struct jail_config, server.network),
-        offsetof(struct jail_config, server.ipc),  offsetof(struct jail_config, server.uts),
-        offsetof(struct jail_config, server.cgroup),
-        offsetof(struct jail_config, isolation),   offsetof(struct jail_config, drop),
-        offsetof(struct jail_config, id),          offsetof(struct jail_config, gid),
-        offsetof(struct jail_config, workspace),   offsetof(struct jail_config, tmp_bytes),
-        offsetof(struct jail_config, workspace_bytes), offsetof(struct jail_config, cpu_percent),
-        offsetof(struct jail_config, memory_wall), offsetof(struct jail_config, pids_wall),
+        offsetof(struct jail_config, server.user),   offsetof(struct jail_config, server.pid),
+        offsetof(struct jail_config, server.mount),  offsetof(struct jail_config, server.network),
+        offsetof(struct jail_config, server.ipc),    offsetof(struct jail_config, server.uts),
+        offsetof(struct jail_config, server.cgroup), offsetof(struct jail_config, isolation),
+        offsetof(struct jail_config, drop),          offsetof(struct jail_config, id),
+        offsetof(struct jail_config, gid),           offsetof(struct jail_config, workspace),
+        offsetof(struct jail_config, tmp_bytes),     offsetof(struct jail_config, workspace_bytes),
+        offsetof(struct jail_config, cpu_percent),   offsetof(struct jail_config, memory_wall),
+        offsetof(struct jail_config, pids_wall),
 };
 static const size_t string_offsets[] = {
         offsetof(struct jail_config, python),
@@ -207,7 +207,10 @@ static int decode(struct jail_config *config, const char *data, size_t size) {
                 data += padded(record.size);
                 size -= padded(record.size);
         }
-        return begun && is_even((const char *const *)config->links) && config->python != NULL && config->helpers != NULL && config->guests != NULL ? 0 : -EBADMSG;
+        return begun && is_even((const char *const *)config->links) && config->python != NULL &&
+                               config->helpers != NULL && config->guests != NULL
+                       ? 0
+                       : -EBADMSG;
 }
 
 int jail_config_read(int fd, struct jail_config *ret) {

@@ -22,9 +22,9 @@ struct jail_namespaces {
 
 struct jail_config {
         struct jail_namespaces server; /* the server's own, that no guest may be in */
-        uint64_t isolation; /* enum jail_isolation */
-        uint64_t drop;      /* 1: the server is root; everything below it runs as `id` instead */
-        uint64_t id;        /* the server's own numbering: uid and gid of guests */
+        uint64_t isolation;            /* enum jail_isolation */
+        uint64_t drop;                 /* 1: the server is root; everything below it runs as `id` instead */
+        uint64_t id;                   /* the server's own numbering: uid and gid of guests */
         uint64_t gid;
         uint64_t workspace; /* enum jail_workspace */
         uint64_t tmp_bytes, workspace_bytes;
@@ -39,10 +39,11 @@ struct jail_config {
         const char *workspace_path; /* NULL unless ro or rw */
         const char **preload;       /* modules */
         const char **read_only;     /* directories and files of the read-only set, beyond the built-in ones */
-        const char **links;         /* symlinks to repeat inside, so that the interpreter is found by its path: each path is
-                                     * followed by what it points to */
+        const char **links; /* symlinks to repeat inside, so that the interpreter is found by its path: each path is
+                             * followed by what it points to */
 
-        /* For guests; NULL: none. Not written: it comes later (ZYGOTE_FILTER), compiled while the interpreter starts. */
+        /* For guests; NULL: none. Not written: it comes later (ZYGOTE_FILTER), compiled while the interpreter starts.
+         */
         const struct sock_filter *filter;
         size_t filter_count;
 

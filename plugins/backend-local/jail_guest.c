@@ -82,7 +82,8 @@ static int check_ids(const struct jail_guest *guest, struct jail_report *report,
                 return broken("ids", "it is root", err);
         if (guest->config->isolation == JAIL_NAMESPACES && real != JAIL_INSIDE_ID)
                 return broken("ids", "its uid is not mapped", err);
-        jail_report_add(report, "ids", "applied", "uid %u and gid %u inside, %" PRIu64 " and %" PRIu64 " outside; %d other groups",
+        jail_report_add(report, "ids", "applied",
+                        "uid %u and gid %u inside, %" PRIu64 " and %" PRIu64 " outside; %d other groups",
                         (unsigned)real, (unsigned)group, guest->config->id, guest->config->gid, groups);
         if (!jail_ids_powerless())
                 return broken("capabilities", "some are left", err);
@@ -105,12 +106,12 @@ static int check_seccomp(const struct jail_guest *guest, struct jail_report *rep
         fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd >= 0 || errno != EPERM)
                 return broken("seccomp", "an internet socket could be made", err);
-        jail_report_add(report, "seccomp", "applied", "deny by default, %zu instructions; tried", guest->config->filter_count);
+        jail_report_add(report, "seccomp", "applied", "deny by default, %zu instructions; tried",
+                        guest->config->filter_count);
         return 0;
 }
 
-static int check_landlock(const struct jail_guest *guest, int abi, struct jail_report *report,
-                          struct sbx_error *err) {
+static int check_landlock(const struct jail_guest *guest, int abi, struct jail_report *report, struct sbx_error *err) {
         const char *witness = guest->config->isolation == JAIL_NAMESPACES ? JAIL_WITNESS : "/etc/shells";
         int fd = open(witness, O_RDONLY | O_CLOEXEC);
 
@@ -193,7 +194,8 @@ static int lock_down_landlock(const struct jail_guest *guest, struct jail_report
         if (r == 0)
                 r = check_seccomp(guest, report, err);
         if (abi < 6)
-                jail_report_add(report, "signals", "absent", "it may signal processes of its uid: Linux 6.12 prevents it");
+                jail_report_add(report, "signals", "absent",
+                                "it may signal processes of its uid: Linux 6.12 prevents it");
         return r;
 }
 

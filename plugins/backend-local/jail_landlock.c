@@ -31,12 +31,12 @@
 #define FS_TRUNCATE (UINT64_C(1) << 14)  /* 3 */
 #define FS_IOCTL_DEV (UINT64_C(1) << 15) /* 5 */
 #define FS_ABI_1 ((UINT64_C(1) << 13) - 1)
-#define NET_TCP (UINT64_C(3))     /* 4: bind, connect */
-#define SCOPE_ALL (UINT64_C(3))   /* 6: abstract sockets, signals */
+#define NET_TCP (UINT64_C(3))   /* 4: bind, connect */
+#define SCOPE_ALL (UINT64_C(3)) /* 6: abstract sockets, signals */
 
 #define READ (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
-#define WRITE                                                                                                       \
-        (READ | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK |         \
+#define WRITE                                                                                                          \
+        (READ | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK |            \
          FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE)
 #define FILE_RIGHTS (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 
@@ -99,8 +99,8 @@ static int add_rules(int ruleset, int abi, const struct jail_config *config, con
         static const char *const programs[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", NULL};
         static const char *const etc_jailed[] = {"/etc", "/proc", JAIL_GUESTS, NULL};
         /* On the host's own tree: what the C library and the interpreter read, and no more. */
-        static const char *const etc_open[] = {"/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives",
-                                               "/etc/matplotlibrc", "/proc/self",    NULL};
+        static const char *const etc_open[] = {"/etc/ld.so.cache",  "/etc/localtime", "/etc/alternatives",
+                                               "/etc/matplotlibrc", "/proc/self",     NULL};
         static const char *const private[] = {"/tmp", "/dev/shm", NULL};
         static const char *const devices[] = {"/dev/null",   "/dev/zero",    "/dev/full",
                                               "/dev/random", "/dev/urandom", NULL};

@@ -53,8 +53,8 @@ static uint64_t count_tasks(void) {
         return count;
 }
 
-/* The kernel counts processes and threads for each uid of a user namespace: in a namespace of its own, the guest's alone.
- * Else all that the uid runs: then the guest may add so many to those of now. */
+/* The kernel counts processes and threads for each uid of a user namespace: in a namespace of its own, the guest's
+ * alone. Else all that the uid runs: then the guest may add so many to those of now. */
 static int limit_processes(const struct jail_config *config, uint32_t pids_max, struct sbx_error *err) {
         uint64_t most = pids_max;
 

@@ -33,16 +33,15 @@ static void close_kept(struct kept *kept, size_t count) {
                 close_fd(&kept[i].fd);
 }
 
-static int keep(const struct jail_config *config, const char *directory, struct kept kept[KEPT_MAX],
-                size_t *count) {
+static int keep(const struct jail_config *config, const char *directory, struct kept kept[KEPT_MAX], size_t *count) {
         for (size_t i = 0; config->read_only != NULL && config->read_only[i] != NULL; i++) {
                 if (!is_below(config->read_only[i], directory))
                         continue;
                 if (*count >= KEPT_MAX)
                         return -E2BIG;
                 kept[*count] = (struct kept){.path = config->read_only[i]};
-                kept[*count].fd = sys_open_tree(AT_FDCWD, config->read_only[i],
-                                                SBX_OPEN_TREE_CLONE | AT_RECURSIVE | O_CLOEXEC);
+                kept[*count].fd =
+                        sys_open_tree(AT_FDCWD, config->read_only[i], SBX_OPEN_TREE_CLONE | AT_RECURSIVE | O_CLOEXEC);
                 if (kept[(*count)++].fd < 0)
                         return -errno;
         }
@@ -130,10 +129,11 @@ int jail_mounts_enter(const struct jail_config *config, const char *path, struct
         bool read_only = config->workspace == JAIL_WORKSPACE_RO;
 
         if (chdir(path) < 0 || access(".", X_OK | R_OK | (read_only ? 0 : W_OK)) < 0)
-                return sbx_error_set(err, -errno, LOCAL_ORIGIN,
-                                     "give workspace_path to the uid that guests have outside (chown), or serve as root with "
-                                     "all capabilities, which can map its owner",
-                                     "layer \"workspace\": uid %" PRIu64 " may not %s it: %s", config->id,
-                                     read_only ? "read" : "write to", strerror(errno));
+                return sbx_error_set(
+                        err, -errno, LOCAL_ORIGIN,
+                        "give workspace_path to the uid that guests have outside (chown), or serve as root with "
+                        "all capabilities, which can map its owner",
+                        "layer \"workspace\": uid %" PRIu64 " may not %s it: %s", config->id,
+                        read_only ? "read" : "write to", strerror(errno));
         return 0;
 }

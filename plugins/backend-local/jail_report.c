@@ -40,7 +40,8 @@ int jail_report_send(struct jail_report *report, int fd) {
 }
 
 void jail_report_send_failure(int fd, const struct sbx_error *err) {
-        char line[sizeof(err->message) + sizeof(err->hint) + 64], message[sizeof(err->message)], hint[sizeof(err->hint)];
+        char line[sizeof(err->message) + sizeof(err->hint) + 64], message[sizeof(err->message)],
+                hint[sizeof(err->hint)];
         int n;
 
         snprintf(message, sizeof(message), "%s", err->message);

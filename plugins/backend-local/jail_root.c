@@ -324,8 +324,8 @@ static int copy_helpers(const struct tree *tree, int helpers_fd, struct sbx_erro
                 snprintf(source, sizeof(source), "/proc/self/fd/%d/%s", helpers_fd, names[i][0]);
                 r = copy_file(tree->root_fd, source, names[i][1], false);
                 if (r < 0)
-                        return sbx_error_set(err, r, LOCAL_ORIGIN, "reinstall the program", "can't read its helper %s: %s",
-                                             names[i][0], strerror(-r));
+                        return sbx_error_set(err, r, LOCAL_ORIGIN, "reinstall the program",
+                                             "can't read its helper %s: %s", names[i][0], strerror(-r));
         }
         return 0;
 }

@@ -97,8 +97,8 @@ static int reopen_null(struct sbx_error *err) {
 }
 
 /* Process 1 of the pid namespace: waits for the zygote, and the kernel ends all else with it. The zygote is another one
- * because guests are process 1 of theirs: so they see another pid than it did, and what notices a fork by that (OpenSSL's
- * random numbers, tempfile) does so in them. */
+ * because guests are process 1 of theirs: so they see another pid than it did, and what notices a fork by that
+ * (OpenSSL's random numbers, tempfile) does so in them. */
 static _Noreturn void wait_for_zygote(pid_t zygote) {
         pid_t pid;
 
@@ -122,7 +122,8 @@ static int build_and_become(const struct jail_config *config, bool privileged, i
         if (sethostname(JAIL_HOSTNAME, strlen(JAIL_HOSTNAME)) < 0)
                 return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "layer \"uts namespace\": sethostname: %s",
                                      strerror(errno));
-        /* Root's namespaces belong to the user namespace that it came from; from here on there is no power over them. */
+        /* Root's namespaces belong to the user namespace that it came from; from here on there is no power over them.
+         */
         if (privileged)
                 r = jail_ids_enter_user_namespace((uid_t)config->id, (gid_t)config->gid, err);
         if (r == 0)
@@ -133,7 +134,8 @@ static int build_and_become(const struct jail_config *config, bool privileged, i
         if (pid > 0)
                 wait_for_zygote(pid);
         if (pid < 0)
-                return sbx_error_set(err, -EAGAIN, LOCAL_ORIGIN, "raise the limit of processes", "fork: %s", strerror(errno));
+                return sbx_error_set(err, -EAGAIN, LOCAL_ORIGIN, "raise the limit of processes", "fork: %s",
+                                     strerror(errno));
         return become_interpreter(config, err);
 }
 

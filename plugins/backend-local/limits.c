@@ -17,7 +17,8 @@ static void note_layer(void *data, const char *name, const char *state, const ch
 }
 
 void limits_find(struct local *local) {
-        struct cgroup_limits limits = {local->options.memory_bytes, local->options.pids_max, local->options.cpu_percent};
+        struct cgroup_limits limits = {local->options.memory_bytes, local->options.pids_max,
+                                       local->options.cpu_percent};
 
         local->memory_counted = local->pids_counted = false;
         cgroup_describe(local->cgroups, note_layer, local, &limits);

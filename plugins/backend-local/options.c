@@ -9,7 +9,8 @@
 #define MIB (INT64_C(1) << 20)
 #define GIB (INT64_C(1) << 30)
 
-#define OPTION(type_, name_, ...) {.struct_size = sizeof(struct sbx_option), .type = (type_), .name = (name_), __VA_ARGS__}
+#define OPTION(type_, name_, ...)                                                                                      \
+        { .struct_size = sizeof(struct sbx_option), .type = (type_), .name = (name_), __VA_ARGS__ }
 
 const struct sbx_option local_option_table[] = {
         OPTION(SBX_OPTION_ENUM, "isolation", .default_value = "namespaces", .choices = "namespaces|landlock|none",
@@ -25,16 +26,18 @@ const struct sbx_option local_option_table[] = {
                .help = "Directories and files of this machine that guests may read and execute, besides /usr and the "
                        "interpreter."),
         OPTION(SBX_OPTION_ENUM, "workspace", .default_value = "none", .choices = "none|ro|rw",
-               .help = "What /workspace is: an empty directory of each guest (none), or workspace_path, to be read (ro) "
+               .help = "What /workspace is: an empty directory of each guest (none), or workspace_path, to be read "
+                       "(ro) "
                        "or changed (rw) by all of them."),
         OPTION(SBX_OPTION_PATH, "workspace_path", .help = "The directory for workspace = \"ro\" or \"rw\"."),
-        OPTION(SBX_OPTION_SIZE, "tmp_size", .default_value = "64m", .minimum = MIB, .maximum = 64 * GIB, .unit = "bytes",
-               .help = "Size of each guest's /tmp, and of its /dev/shm."),
+        OPTION(SBX_OPTION_SIZE, "tmp_size", .default_value = "64m", .minimum = MIB, .maximum = 64 * GIB,
+               .unit = "bytes", .help = "Size of each guest's /tmp, and of its /dev/shm."),
         OPTION(SBX_OPTION_SIZE, "workspace_size", .default_value = "256m", .minimum = MIB, .maximum = 64 * GIB,
                .unit = "bytes", .help = "Size of each guest's own /workspace (workspace = \"none\")."),
         OPTION(SBX_OPTION_SIZE, "memory", .default_value = "512m", .minimum = 16 * MIB, .maximum = 1024 * GIB,
-               .unit = "bytes", .help = "Memory of a guest, all its processes and files in memory together, unless a "
-                                        "profile says otherwise."),
+               .unit = "bytes",
+               .help = "Memory of a guest, all its processes and files in memory together, unless a "
+                       "profile says otherwise."),
         OPTION(SBX_OPTION_SIZE, "memory_max", .default_value = "4g", .minimum = 16 * MIB, .maximum = 1024 * GIB,
                .unit = "bytes", .help = "The most memory that any profile may give to a guest."),
         OPTION(SBX_OPTION_INT, "pids", .default_value = "128", .minimum = 4, .maximum = 32768,

@@ -10,8 +10,8 @@ IDLE_HOOKS = ("threading", "logging", "random")
 
 
 class ForkHooks:
-    """What modules register with os.register_at_fork while they are imported. Running all of it would cost each guest half
-    a millisecond before its first line."""
+    """What modules register with os.register_at_fork while they are imported. Running all of it would cost each guest
+    half a millisecond before its first line."""
 
     def __init__(self):
         self.recorded = []

@@ -15,7 +15,8 @@ int scratch_create(const struct local *local, uint64_t id, char ret_path[ZYGOTE_
                 runtime = "/tmp";
         n = snprintf(path, sizeof(path), "%s/sbx-%d-%llu-XXXXXX", runtime, (int)getpid(), (unsigned long long)id);
         if (n < 0 || (size_t)n >= sizeof(path))
-                return sbx_error_set(err, -ENAMETOOLONG, LOCAL_ORIGIN, NULL, "the runtime directory's path is too long");
+                return sbx_error_set(err, -ENAMETOOLONG, LOCAL_ORIGIN, NULL,
+                                     "the runtime directory's path is too long");
         if (mkdtemp(path) == NULL)
                 return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "can't make a directory in %s: %s", runtime,
                                      strerror(errno));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removes the directory of a guest that shared the host's file tree. What is in it was made by the guest, so it is removed
- * by descriptor, never by path, and links are not followed. */
+/* Removes the directory of a guest that shared the host's file tree. What is in it was made by the guest, so it is
+ * removed by descriptor, never by path, and links are not followed. */
 #include "scratch.h"
 
 #include <dirent.h>

@@ -10,7 +10,7 @@
 /* What the table's conditions ask about the guests. */
 struct seccomp_facts {
         bool memory_counted; /* a cgroup limits a guest's memory, so that it may have files in memory */
-        bool own_tree;       /* a guest's file tree is made of programs and of its own: nobody else's sockets can be in it */
+        bool own_tree; /* a guest's file tree is made of programs and of its own: nobody else's sockets can be in it */
 };
 
 /* A program for seccomp(2); `*ret` is freed with free(). Any thread. */

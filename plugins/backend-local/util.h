@@ -24,11 +24,11 @@ static inline void local_cleanup_close(int *fd) {
 #define _cleanup_free_ _cleanup_(local_cleanup_free)
 #define _cleanup_close_ _cleanup_(local_cleanup_close)
 
-#define steal_pointer(variable)                            \
-        ({                                                 \
-                __typeof__(variable) stolen_ = (variable); \
-                (variable) = NULL;                         \
-                stolen_;                                   \
+#define steal_pointer(variable)                                                                                        \
+        ({                                                                                                             \
+                __typeof__(variable) stolen_ = (variable);                                                             \
+                (variable) = NULL;                                                                                     \
+                stolen_;                                                                                               \
         })
 static inline int steal_fd(int *fd) {
         int stolen = *fd;

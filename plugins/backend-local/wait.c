@@ -23,7 +23,8 @@ static int remaining_ms(uint64_t deadline_ns) {
 int wait_fd(int fd, short events, const struct sbx_call *call, int limit_ms) {
         uint64_t limit_ns = limit_ms < 0 ? 0 : monotonic_ns() + (uint64_t)limit_ms * NS_PER_MS;
         uint64_t deadline_ns = call != NULL ? call->deadline_ns : 0;
-        struct pollfd fds[2] = {{.fd = fd, .events = events}, {.fd = call != NULL ? call->cancel_fd : -1, .events = POLLIN}};
+        struct pollfd fds[2] = {{.fd = fd, .events = events},
+                                {.fd = call != NULL ? call->cancel_fd : -1, .events = POLLIN}};
 
         if (deadline_ns == 0 || (limit_ns != 0 && limit_ns < deadline_ns))
                 deadline_ns = limit_ns;

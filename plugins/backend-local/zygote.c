@@ -130,7 +130,8 @@ static int receive_reply(struct zygote_process *zygote, const struct sbx_call *c
                 return -errno;
         *ret_fd = -1;
         c = CMSG_FIRSTHDR(&message);
-        if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len >= CMSG_LEN(sizeof(int)))
+        if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+            c->cmsg_len >= CMSG_LEN(sizeof(int)))
                 memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
         if (n != sizeof(*ret)) {
                 close_fd(ret_fd);

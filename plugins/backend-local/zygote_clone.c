@@ -107,9 +107,10 @@ int zygote_freshen(struct zygote *zygote, struct sbx_error *err) {
                 return 0;
         if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
                 return sbx_error_set(err, errno == ENOSPC ? -EAGAIN : -ENOTSUP, LOCAL_ORIGIN,
-                                     errno == ENOSPC ? "too many guests at once: lower max_sessions, or raise the sysctls "
-                                                       "user.max_*_namespaces"
-                                                     : "run `snipara-sandbox doctor`",
+                                     errno == ENOSPC
+                                             ? "too many guests at once: lower max_sessions, or raise the sysctls "
+                                               "user.max_*_namespaces"
+                                             : "run `snipara-sandbox doctor`",
                                      "layer \"namespaces\" (network, ipc, uts): %s", strerror(errno));
         r = jail_namespaces_read(&zygote->current);
         if (r < 0)

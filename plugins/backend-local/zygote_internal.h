@@ -11,7 +11,7 @@ struct zygote_guest {
         uint64_t id;
         pid_t pid;
         bool reaped;
-        int code; /* once reaped: 0..255, or -signal */
+        int code;      /* once reaped: 0..255, or -signal */
         char *scratch; /* its directory; NULL: none */
 };
 
@@ -19,21 +19,21 @@ struct zygote {
         struct jail_config config;
         /* Network, ipc and uts namespaces for the next guest are made ahead, because making them takes longer than all
          * else: the zygote enters new ones, the guest is cloned in them, the zygote moves on to the next. */
-        bool fresh; /* nobody but the zygote was ever in the ones that it is in */
+        bool fresh;                           /* nobody but the zygote was ever in the ones that it is in */
         struct jail_namespaces current, used; /* used: the last guest's network, ipc and uts; the zygote's others */
-        char *preload;    /* names joined by ',' */
-        bool announced;   /* the server knows that requests are read */
-        bool settled;     /* the modules of `preload` are imported, or never will be */
-        bool spawned;     /* there was a guest */
-        struct sbx_error broken; /* code not 0: why there can be no more guests */
+        char *preload;                        /* names joined by ',' */
+        bool announced;                       /* the server knows that requests are read */
+        bool settled;                         /* the modules of `preload` are imported, or never will be */
+        bool spawned;                         /* there was a guest */
+        struct sbx_error broken;              /* code not 0: why there can be no more guests */
 
         struct zygote_guest *guests;
         size_t guest_count, guest_capacity;
 
-        int *tid_address;            /* where the C library keeps this thread's id */
-        void *robust_list;           /* of futexes, which a raw clone would forget */
+        int *tid_address;  /* where the C library keeps this thread's id */
+        void *robust_list; /* of futexes, which a raw clone would forget */
         size_t robust_list_size;
-        void (*before_fork)(void);   /* PyOS_BeforeFork, ... */
+        void (*before_fork)(void); /* PyOS_BeforeFork, ... */
         void (*after_fork_parent)(void);
         void (*after_fork_child)(void);
 

@@ -115,9 +115,7 @@ static void reap_guest(struct zygote_guest *guest) {
                 pid = waitpid(guest->pid, &status, 0);
         while (pid < 0 && errno == EINTR);
         guest->reaped = true;
-        guest->code = pid < 0                ? INT32_MIN
-                      : WIFSIGNALED(status) ? -WTERMSIG(status)
-                                            : WEXITSTATUS(status);
+        guest->code = pid < 0 ? INT32_MIN : WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /* 0: this is the guest. */
@@ -297,14 +295,15 @@ static bool should_settle(const struct zygote *zygote) {
         return !zygote->settled && (is_idle(IDLE_MS) || (zygote->spawned && next_is_spawn()));
 }
 
-/* Not at once after a clone, when the guest needs the processor more. A failure comes back when a guest is asked for. */
+/* Not at once after a clone, when the guest needs the processor more. A failure comes back when a guest is asked for.
+ */
 static void prepare_next(struct zygote *zygote) {
         if (!zygote->fresh && is_idle(PAUSE_MS))
                 (void)zygote_freshen(zygote, NULL);
 }
 
-/* Serves until the server is gone (then it exits). Returns a guest's control descriptor in that guest, locked down; and in
- * the zygote SERVE_SETTLE, when it is time to import modules, call sbx_zygote_settle, and come back. */
+/* Serves until the server is gone (then it exits). Returns a guest's control descriptor in that guest, locked down; and
+ * in the zygote SERVE_SETTLE, when it is time to import modules, call sbx_zygote_settle, and come back. */
 int sbx_zygote_serve(struct zygote *zygote) {
         struct sbx_error err = {0};
 
@@ -419,8 +418,8 @@ const char *sbx_zygote_scratch(const struct zygote *zygote) {
         return zygote->scratch[0] != '\0' ? zygote->scratch : NULL;
 }
 
-/* In a guest whose server closed the stream. Does not return, and runs nothing: threads and exit handlers of a session's
- * code could hold it up. */
+/* In a guest whose server closed the stream. Does not return, and runs nothing: threads and exit handlers of a
+ * session's code could hold it up. */
 void sbx_zygote_end(void) {
         _exit(0);
 }

@@ -182,8 +182,8 @@ int fake_start(struct fake_host *fake, struct sbx_guest *guest, struct sbx_error
                                       .runtime = "python",
                                       .limits.struct_size = sizeof(spec.limits)};
 
-        *guest = (struct sbx_guest){.struct_size = sizeof(*guest), .control_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
-                                    .exit_fd = -1};
+        *guest = (struct sbx_guest){
+                .struct_size = sizeof(*guest), .control_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .exit_fd = -1};
         return fake->ops->guest_start(fake->instance, &spec, NULL, guest, err);
 }
 
@@ -282,8 +282,8 @@ int fake_greet(const struct sbx_guest *guest) {
         char *payload = NULL;
         unsigned type = 0;
         size_t size;
-        int r = send_frame(guest->control_fd, FRAME_HELLO, "{\"protocol\":1,\"session\":\"test\",\"framed_output\":false}",
-                           NULL);
+        int r = send_frame(guest->control_fd, FRAME_HELLO,
+                           "{\"protocol\":1,\"session\":\"test\",\"framed_output\":false}", NULL);
 
         if (r == 0)
                 r = receive_frame(guest->control_fd, &type, &payload, &size);
@@ -309,10 +309,11 @@ static void drain(int fd, struct fake_output *output) {
 }
 
 int fake_exec(const struct sbx_guest *guest, const char *code, struct fake_output *output, char **ret_result) {
-        struct pollfd fds[3] = {{guest->control_fd, POLLIN, 0}, {guest->stdout_fd, POLLIN, 0}, {guest->stderr_fd, POLLIN, 0}};
+        struct pollfd fds[3] = {
+                {guest->control_fd, POLLIN, 0}, {guest->stdout_fd, POLLIN, 0}, {guest->stderr_fd, POLLIN, 0}};
         unsigned type = 0;
-        int r = send_frame(guest->control_fd, FRAME_EXEC, "{\"id\":1,\"filename\":\"<test>\",\"memory_bytes\":0,\"tools\":false}",
-                           code);
+        int r = send_frame(guest->control_fd, FRAME_EXEC,
+                           "{\"id\":1,\"filename\":\"<test>\",\"memory_bytes\":0,\"tools\":false}", code);
 
         while (r == 0 && type != FRAME_RESULT) {
                 char *payload = NULL;

@@ -39,8 +39,8 @@ void fake_end(struct fake_host *fake, struct sbx_guest *guest);
 
 /* hello -> ready. */
 int fake_greet(const struct sbx_guest *guest);
-/* Runs code; `*ret_result` is the result's JSON, to be freed. Standard output and error go to `output` (bytes beyond its
- * size are dropped), which may be NULL. -EPIPE: the guest died. */
+/* Runs code; `*ret_result` is the result's JSON, to be freed. Standard output and error go to `output` (bytes beyond
+ * its size are dropped), which may be NULL. -EPIPE: the guest died. */
 struct fake_output {
         char text[1 << 16];
         size_t size;

@@ -135,7 +135,7 @@ static int bench_once(struct run *run, uint64_t *times[BENCH_COUNT], size_t i) {
 }
 
 static int command_bench(struct run *run) {
-        static const char *const names[BENCH_COUNT] = {"guest_start",       "hello -> ready", "first execution",
+        static const char *const names[BENCH_COUNT] = {"guest_start",      "hello -> ready", "first execution",
                                                        "second execution", "kill and close", "start to first result"};
         size_t count = run->argc > 0 ? strtoul(run->argv[0], NULL, 10) : 100;
         unsigned long pause_ms = run->argc > 1 ? strtoul(run->argv[1], NULL, 10) : 0;
@@ -254,8 +254,8 @@ static int command_idle(struct run *run) {
                 most = kib > most ? kib : most;
         }
         if (r == 0)
-                printf("%zu guests alive: PSS %.2f MiB each, at most %.2f MiB\n", count, (double)total / 1024 / (double)count,
-                       (double)most / 1024);
+                printf("%zu guests alive: PSS %.2f MiB each, at most %.2f MiB\n", count,
+                       (double)total / 1024 / (double)count, (double)most / 1024);
         for (size_t i = 0; i < started; i++)
                 fake_end(&run->fake, &guests[i]);
         free(guests);
@@ -266,8 +266,8 @@ static int dispatch(struct run *run, const char *command) {
         static const struct {
                 const char *name;
                 int (*run)(struct run *run);
-        } commands[] = {{"report", command_report}, {"run", command_run},   {"each", command_each}, {"bench", command_bench},
-                        {"churn", command_churn},   {"idle", command_idle}};
+        } commands[] = {{"report", command_report}, {"run", command_run},     {"each", command_each},
+                        {"bench", command_bench},   {"churn", command_churn}, {"idle", command_idle}};
 
         for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
                 if (strcmp(commands[i].name, command) == 0)

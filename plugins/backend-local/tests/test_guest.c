@@ -105,21 +105,25 @@ static void test_life(struct suite *suite, struct fake_host *fake) {
         before = count_fds();
         if (!start_guest(suite, fake, &guest))
                 return;
-        check(suite, has(&guest, "\"backend\":\"local\"") && has(&guest, suite->isolation), "the report names backend and isolation");
+        check(suite, has(&guest, "\"backend\":\"local\"") && has(&guest, suite->isolation),
+              "the report names backend and isolation");
         check(suite, says(&guest, "x = 20 + 1\nprint(x)", "21\n") && says(&guest, "print(x * 2)", "42\n"),
               "it runs code, and keeps variables");
-        check(suite, says(&guest, "import subprocess\nprint(subprocess.run(['echo', 'hi'], capture_output=True).stdout)",
-                          "b'hi\\n'\n"),
+        check(suite,
+              says(&guest, "import subprocess\nprint(subprocess.run(['echo', 'hi'], capture_output=True).stdout)",
+                   "b'hi\\n'\n"),
               "it runs programs");
-        check(suite, fake->ops->guest_usage(fake->instance, guest.handle, &usage, NULL) == 0 && usage.exit_code == INT32_MIN &&
-                             usage.memory_bytes > 0,
+        check(suite,
+              fake->ops->guest_usage(fake->instance, guest.handle, &usage, NULL) == 0 && usage.exit_code == INT32_MIN &&
+                      usage.memory_bytes > 0,
               "usage of a living guest");
         fake->ops->guest_kill(fake->instance, guest.handle);
         death = (struct pollfd){guest.exit_fd, POLLIN, 0};
         check(suite, poll(&death, 1, 0) == 1, "it is dead when guest_kill returns");
         check(suite, fake->ops->guest_interrupt(fake->instance, guest.handle, NULL) == -ESRCH,
               "a dead guest can't be interrupted");
-        check(suite, fake->ops->guest_usage(fake->instance, guest.handle, &usage, NULL) == 0 && usage.exit_code == -SIGKILL,
+        check(suite,
+              fake->ops->guest_usage(fake->instance, guest.handle, &usage, NULL) == 0 && usage.exit_code == -SIGKILL,
               "it was killed");
         fake->ops->guest_kill(fake->instance, guest.handle);
         fake_end(fake, &guest);
@@ -288,7 +292,8 @@ static void test_zygote_death(struct suite *suite, struct fake_host *fake) {
         check(suite, poll(&death, 1, 5000) == 1, "guests die with the zygote");
         fake_end(fake, &guest);
         if (start_guest(suite, fake, &next)) {
-                check(suite, says(&next, "print(1)", "1\n") && zygote_of(&next) != zygote, "and another zygote serves the next");
+                check(suite, says(&next, "print(1)", "1\n") && zygote_of(&next) != zygote,
+                      "and another zygote serves the next");
                 fake_end(fake, &next);
         }
 }
@@ -316,7 +321,8 @@ static void test_calls(struct suite *suite, struct fake_host *fake) {
         close(fds[1]);
         /* Given up on in every phase of a start, or not, as it happens. */
         for (uint64_t i = 0; i < 30; i++) {
-                call = (struct sbx_call){.struct_size = sizeof(call), .cancel_fd = -1,
+                call = (struct sbx_call){.struct_size = sizeof(call),
+                                         .cancel_fd = -1,
                                          .deadline_ns = fake_clock_ns() + i * UINT64_C(100000)};
                 guest = (struct sbx_guest){.struct_size = sizeof(guest)};
                 if (fake->ops->guest_start(fake->instance, &spec, &call, &guest, NULL) == 0)
@@ -333,10 +339,8 @@ static void test_preload(struct suite *suite) {
                 char setting[64];
                 const char *wanted;
         } cases[] = {
-                {"preload=nosuchmodule", "nosuchmodule"},
-                {"python=/bin/nosuch", "/bin/nosuch"},
-                {"read_only_paths=/proc/1", "/proc"},
-                {"read_only_paths=/nosuch", "/nosuch"},
+                {"preload=nosuchmodule", "nosuchmodule"}, {"python=/bin/nosuch", "/bin/nosuch"},
+                {"read_only_paths=/proc/1", "/proc"},     {"read_only_paths=/nosuch", "/nosuch"},
                 {"workspace=rw", "workspace_path"},
         };
 
@@ -347,8 +351,8 @@ static void test_preload(struct suite *suite) {
                 struct sbx_error err;
                 bool good = begin(suite, &fake, settings, 1, &err) && fake_start(&fake, &guest, &err) == 0;
 
-                check(suite, !good && strstr(err.message, cases[i].wanted) != NULL && err.hint[0] != '\0', "%s: %s (%s)",
-                      cases[i].setting, err.message, err.hint);
+                check(suite, !good && strstr(err.message, cases[i].wanted) != NULL && err.hint[0] != '\0',
+                      "%s: %s (%s)", cases[i].setting, err.message, err.hint);
                 fake_end(&fake, &guest);
                 fake_close(&fake);
         }
@@ -386,17 +390,21 @@ static void test_paths(struct suite *suite) {
         if (geteuid() == 0 && strcmp(suite->isolation, "namespaces") != 0 && chown(workspace, 65534, 65534) < 0)
                 abort();
         if (begin(suite, &fake, settings, 3, &err) && start_guest(suite, &fake, &guest)) {
-                snprintf(code, sizeof(code), "open('made', 'w').write('x')\nprint(open('%s/data/f').read())", directory);
+                snprintf(code, sizeof(code), "open('made', 'w').write('x')\nprint(open('%s/data/f').read())",
+                         directory);
                 check(suite, says(&guest, code, "read me\n"), "it reads a read-only path and writes its workspace");
                 check(suite, stat(file, &st) == 0, "what it wrote is there");
                 if (strcmp(suite->isolation, "namespaces") == 0)
                         check(suite, st.st_uid == geteuid(), "and belongs to the owner of the directory");
                 if (strcmp(suite->isolation, "none") != 0) {
                         snprintf(code, sizeof(code),
-                                 "try: open('%s/data/g', 'w')\nexcept OSError as e: print(e.errno in (1, 13, 30))", directory);
+                                 "try: open('%s/data/g', 'w')\nexcept OSError as e: print(e.errno in (1, 13, 30))",
+                                 directory);
                         check(suite, says(&guest, code, "True\n"), "it can't write the read-only path");
-                        check(suite, says(&guest, "import os\ntry: os.chmod('made', 0o4755)\nexcept OSError as e: print(e.errno)",
-                                          "1\n"),
+                        check(suite,
+                              says(&guest,
+                                   "import os\ntry: os.chmod('made', 0o4755)\nexcept OSError as e: print(e.errno)",
+                                   "1\n"),
                               "it can't make a set-uid file");
                 }
                 fake_end(&fake, &guest);
@@ -406,8 +414,10 @@ static void test_paths(struct suite *suite) {
         settings[0] = ro;
         if (strcmp(suite->isolation, "none") != 0 && begin(suite, &fake, settings, 3, &err)) {
                 if (start_guest(suite, &fake, &guest)) {
-                        check(suite, says(&guest, "print(open('made').read())\ntry: open('made', 'a')\nexcept OSError: print('no')",
-                                          "x\nno\n"),
+                        check(suite,
+                              says(&guest,
+                                   "print(open('made').read())\ntry: open('made', 'a')\nexcept OSError: print('no')",
+                                   "x\nno\n"),
                               "a read-only workspace");
                         fake_end(&fake, &guest);
                 }
@@ -463,8 +473,8 @@ static void test_venv(struct suite *suite) {
                 if (system(command) != 0)
                         abort();
                 snprintf(setting, sizeof(setting), "python=%s/v/bin/python3", directory);
-                snprintf(command, sizeof(command), "import sys\nprint(sys.prefix == '%s/v', sys.prefix != sys.base_prefix)",
-                         directory);
+                snprintf(command, sizeof(command),
+                         "import sys\nprint(sys.prefix == '%s/v', sys.prefix != sys.base_prefix)", directory);
                 if (begin(suite, &fake, settings, 2, &err) && start_guest(suite, &fake, &guest)) {
                         check(suite, says(&guest, command, "True True\n"), "a virtual environment");
                         fake_end(&fake, &guest);
