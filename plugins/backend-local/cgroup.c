@@ -526,8 +526,8 @@ void cgroup_describe(const struct sbx_cgroup_manager *m,
         struct layer_sink sink = {.m = m, .layer = layer, .data = data};
         const char *kind = cgroup_manager_kind(m);
 
-        describe_one(&sink, CGROUP_MEMORY, "memory", limits->memory_bytes != 0, "%" PRIu64 " bytes, %s (cgroup %s)",
-                     limits->memory_bytes, m->swap_limited ? "no swap beyond them" : "swap not counted", kind);
+        describe_one(&sink, CGROUP_MEMORY, "memory", limits->memory_bytes != 0, "%" PRIu64 " MiB, %s (cgroup %s)",
+                     limits->memory_bytes >> 20, m->swap_limited ? "no swap" : "swap not counted", kind);
         describe_one(&sink, CGROUP_PIDS, "pids", limits->pids_max != 0, "%" PRIu32 " processes and threads (cgroup %s)",
                      limits->pids_max, kind);
         describe_one(&sink, CGROUP_CPU, "cpu", limits->cpu_percent != 0, "%" PRIu32 " %% of one CPU (cgroup %s)",
