@@ -61,8 +61,8 @@ void local_guest_close(void *instance, void *handle);
 
 /* The running zygote, started if need be, ready to serve; a reference, to be given back with zygote_unref. */
 int zygote_get(struct local *local, const struct sbx_call *call, struct zygote_process **ret, struct sbx_error *err);
-/* Starts one without waiting until it is ready, unless one runs. */
-int zygote_launch(struct local *local, struct sbx_error *err);
+/* Starts one, unless one runs. When it returns its namespaces exist; the interpreter still starts. */
+int zygote_launch(struct local *local, const struct sbx_call *call, struct sbx_error *err);
 /* The current one ends, and with it all its guests. Returns when it is dead. */
 void zygote_shut_down(struct local *local);
 struct zygote_process *zygote_ref(struct zygote_process *zygote);

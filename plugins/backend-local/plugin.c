@@ -37,7 +37,7 @@ int local_start(void *instance, const struct sbx_call *call, struct sbx_error *e
                 local->started = true;
                 pthread_mutex_unlock(&local->lock);
                 /* The first guest_start waits until it is ready, and tells if it never is. */
-                r = zygote_launch(local, err);
+                r = zygote_launch(local, call, err);
         }
         if (r < 0)
                 local_stop(local);

@@ -364,7 +364,7 @@ static int new_process(struct local *local, struct zygote_process **ret, struct 
 }
 
 /* Called with local->lock held. */
-static int launch_locked(struct local *local, struct sbx_error *err) {
+static int launch_locked(struct local *local, const struct sbx_call *call, struct sbx_error *err) {
         struct zygote_process *zygote = NULL;
         int r;
 
@@ -374,8 +374,9 @@ static int launch_locked(struct local *local, struct sbx_error *err) {
         r = new_process(local, &zygote, err);
         if (r < 0)
                 return r;
-        /* While the interpreter starts. */
-        if (local->options.isolation != JAIL_NONE)
+        /* The launcher is done soon, and quicker alone; the filter is compiled while the interpreter starts. */
+        r = await(zygote, PHASE_STARTED, call, err);
+        if (r == 0 && local->options.isolation != JAIL_NONE)
                 r = send_filter(zygote, err);
         if (r < 0) {
                 zygote_unref(zygote);
@@ -385,11 +386,11 @@ static int launch_locked(struct local *local, struct sbx_error *err) {
         return 0;
 }
 
-int zygote_launch(struct local *local, struct sbx_error *err) {
+int zygote_launch(struct local *local, const struct sbx_call *call, struct sbx_error *err) {
         int r;
 
         pthread_mutex_lock(&local->lock);
-        r = local->started ? launch_locked(local, err)
+        r = local->started ? launch_locked(local, call, err)
                            : sbx_error_set(err, -ECANCELED, LOCAL_ORIGIN, NULL, "this backend was stopped");
         pthread_mutex_unlock(&local->lock);
         return r;
@@ -400,7 +401,7 @@ int zygote_get(struct local *local, const struct sbx_call *call, struct zygote_p
         int r;
 
         pthread_mutex_lock(&local->lock);
-        r = local->started ? launch_locked(local, err)
+        r = local->started ? launch_locked(local, call, err)
                            : sbx_error_set(err, -ECANCELED, LOCAL_ORIGIN, NULL, "this backend was stopped");
         if (r == 0)
                 zygote = zygote_ref(local->zygote);
@@ -428,9 +429,6 @@ void zygote_shut_down(struct local *local) {
         if (zygote == NULL)
                 return;
         pthread_mutex_lock(&zygote->lock);
-        /* The launcher may not have told yet who the zygote is. */
-        if (!zygote->dead)
-                (void)await(zygote, PHASE_STARTED, NULL, NULL);
         end_process(zygote);
         pthread_mutex_unlock(&zygote->lock);
         zygote_unref(zygote);
