@@ -167,8 +167,12 @@ static void put_prologue(struct sock_filter program[PROLOGUE], int highest) {
 static int compile(struct compiler *compiler, struct sock_filter **ret, size_t *ret_count) {
         int r = seccomp_attr_set(compiler->context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 
-        for (size_t i = 0; r == 0 && i < seccomp_rule_count; i++)
-                r = add_rule(compiler, &seccomp_rules[i]);
+        /* libseccomp copies what it has at every rule: those with arguments are many, and cheaper while it has little.
+         */
+        for (int plain = 0; plain <= 1; plain++)
+                for (size_t i = 0; r == 0 && i < seccomp_rule_count; i++)
+                        if ((seccomp_rules[i].check == RULE_ALWAYS) == (plain == 1))
+                                r = add_rule(compiler, &seccomp_rules[i]);
         /* A tree, not a list: faster for every call, and for the kernel's own preparation at each start. */
         if (r == 0)
                 r = seccomp_attr_set(compiler->context, SCMP_FLTATR_CTL_OPTIMIZE, 2);

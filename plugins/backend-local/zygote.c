@@ -19,6 +19,7 @@
 #endif
 
 #define READY_LIMIT_MS 60000 /* importing what "preload" names */
+#define FILTER_DELAY_MS 4
 #define ANSWER_LIMIT_MS 20000
 #define END_LIMIT_MS 5000
 #define LOG_MAX 4096
@@ -32,7 +33,7 @@ struct zygote_process {
         int pidfd; /* -1 until the launcher told */
         pid_t launcher;
         int log; /* what the interpreter printed */
-        bool ready, ended;
+        bool has_filter, ready, ended;
         atomic_bool dead; /* of no use any more, but perhaps not reaped yet */
 };
 
@@ -176,38 +177,7 @@ static int answer_failure(const struct zygote_reply *reply, struct sbx_error *er
         return sbx_error_set(err, reply->code < 0 ? reply->code : -EIO, LOCAL_ORIGIN, reply->hint, "%s", reply->text);
 }
 
-enum phase { PHASE_STARTED, PHASE_READY };
-
-/* Through the launcher's and the interpreter's start. Called with the lock held. */
-static int await(struct zygote_process *zygote, enum phase phase, const struct sbx_call *call, struct sbx_error *err) {
-        while (!zygote->ready && (phase == PHASE_READY || zygote->pidfd < 0)) {
-                struct zygote_reply reply;
-                int fd = -1, r = receive_reply(zygote, call, READY_LIMIT_MS, &reply, &fd);
-
-                if (r == -ETIMEDOUT || r == -ECANCELED)
-                        return sbx_error_set(err, r, LOCAL_ORIGIN, "take slow modules out of \"preload\"",
-                                             r == -ECANCELED ? "cancelled while the interpreter started"
-                                                             : "the interpreter was not ready in time");
-                if (r < 0) {
-                        zygote->dead = true;
-                        return r == -EPIPE ? explain_death(zygote, err)
-                                           : sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "zygote: %s", strerror(-r));
-                }
-                if (reply.type == ZYGOTE_STARTED && zygote->pidfd < 0) {
-                        zygote->pidfd = steal_fd(&fd);
-                        if (zygote->local->options.isolation == JAIL_NAMESPACES)
-                                reap(P_PID, (id_t)zygote->launcher);
-                }
-                close_fd(&fd);
-                if (reply.type == ZYGOTE_FAILED) {
-                        zygote->dead = true;
-                        return answer_failure(&reply, err);
-                }
-                zygote->ready = reply.type == ZYGOTE_READY;
-        }
-        return 0;
-}
-
+/* Compiled while the interpreter starts, which is a little later than the jail: each of them has a processor then. */
 static int send_filter(struct zygote_process *zygote, struct sbx_error *err) {
         const struct local_options *options = &zygote->local->options;
         const struct seccomp_facts facts = {
@@ -227,8 +197,57 @@ static int send_filter(struct zygote_process *zygote, struct sbx_error *err) {
         r = fd < 0 ? -errno : write_whole(fd, program, count * sizeof(*program));
         if (r == 0)
                 r = send_request(zygote, &request, &fd, 1);
+        zygote->has_filter = true;
         /* A launcher that failed meanwhile says why in its answer. */
         return r < 0 && r != -EPIPE ? sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "zygote: %s", strerror(-r)) : 0;
+}
+
+static int accept_reply(struct zygote_process *zygote, const struct zygote_reply *reply, int fd,
+                        struct sbx_error *err) {
+        if (reply->type == ZYGOTE_STARTED && zygote->pidfd < 0) {
+                zygote->pidfd = steal_fd(&fd);
+                if (zygote->local->options.isolation == JAIL_NAMESPACES)
+                        reap(P_PID, (id_t)zygote->launcher);
+        }
+        close_fd(&fd);
+        if (reply->type == ZYGOTE_FAILED) {
+                zygote->dead = true;
+                return answer_failure(reply, err);
+        }
+        zygote->ready = reply->type == ZYGOTE_READY;
+        return 0;
+}
+
+static int no_reply(struct zygote_process *zygote, int code, struct sbx_error *err) {
+        if (code == -ETIMEDOUT || code == -ECANCELED)
+                return sbx_error_set(err, code, LOCAL_ORIGIN, "take slow modules out of \"preload\"",
+                                     code == -ECANCELED ? "cancelled while the interpreter started"
+                                                        : "the interpreter was not ready in time");
+        zygote->dead = true;
+        return code == -EPIPE ? explain_death(zygote, err)
+                              : sbx_error_set(err, code, LOCAL_ORIGIN, NULL, "zygote: %s", strerror(-code));
+}
+
+enum phase { PHASE_STARTED, PHASE_READY };
+
+/* Through the launcher's and the interpreter's start. Called with the lock held. */
+static int await(struct zygote_process *zygote, enum phase phase, const struct sbx_call *call, struct sbx_error *err) {
+        int r = 0;
+
+        while (r == 0 && !zygote->ready && (phase == PHASE_READY || zygote->pidfd < 0)) {
+                bool filter_is_due = phase == PHASE_READY && !zygote->has_filter;
+                struct zygote_reply reply;
+                int fd = -1;
+
+                r = receive_reply(zygote, call, filter_is_due ? FILTER_DELAY_MS : READY_LIMIT_MS, &reply, &fd);
+                if (r == 0)
+                        r = accept_reply(zygote, &reply, fd, err);
+                else if (r == -ETIMEDOUT && filter_is_due && call_state(call) == 0)
+                        r = send_filter(zygote, err);
+                else
+                        r = no_reply(zygote, r, err);
+        }
+        return r;
 }
 
 static int make_config(const struct local *local, int *ret_fd, struct sbx_error *err) {
@@ -356,6 +375,7 @@ static int new_process(struct local *local, struct zygote_process **ret, struct 
         pthread_mutex_init(&zygote->lock, NULL);
         zygote->local = local;
         zygote->launcher = pid;
+        zygote->has_filter = local->options.isolation == JAIL_NONE; /* it gets none */
         zygote->pidfd = -1;
         zygote->socket = steal_fd(&launch.ours);
         zygote->log = steal_fd(&launch.log_read);
@@ -374,10 +394,7 @@ static int launch_locked(struct local *local, const struct sbx_call *call, struc
         r = new_process(local, &zygote, err);
         if (r < 0)
                 return r;
-        /* The launcher is done soon, and quicker alone; the filter is compiled while the interpreter starts. */
         r = await(zygote, PHASE_STARTED, call, err);
-        if (r == 0 && local->options.isolation != JAIL_NONE)
-                r = send_filter(zygote, err);
         if (r < 0) {
                 zygote_unref(zygote);
                 return r;
