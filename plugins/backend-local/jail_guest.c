@@ -112,19 +112,28 @@ static int check_seccomp(const struct jail_guest *guest, struct jail_report *rep
 }
 
 static int check_landlock(const struct jail_guest *guest, int abi, struct jail_report *report, struct sbx_error *err) {
-        const char *witness = guest->config->isolation == JAIL_NAMESPACES ? JAIL_WITNESS : "/etc/shells";
+        const char *witness = guest->config->isolation == JAIL_NAMESPACES ? JAIL_WITNESS : "/etc/passwd";
         int fd = open(witness, O_RDONLY | O_CLOEXEC);
 
-        if (fd >= 0)
-                return broken("landlock", "a file outside the rules could be read", err);
+        if (fd >= 0 || errno != EACCES)
+                return broken("landlock", "a file outside the rules could be read, or is not there to try", err);
         jail_report_add(report, "landlock", "applied", "ABI %d: files%s%s; tried", abi, abi >= 4 ? ", no TCP" : "",
                         abi >= 6 ? ", abstract sockets and signals scoped" : "");
         return 0;
 }
 
-static void report_absent(struct jail_report *report, const char *state, const char *why) {
+/* What a guest on the host's own file tree and in the host's namespaces does without. */
+static void report_absent(const struct jail_guest *guest, struct jail_report *report, const char *why) {
         for (size_t i = 0; i < JAIL_NAMESPACE_COUNT; i++)
-                jail_report_add(report, namespace_layers[i], state, "%s", why);
+                jail_report_add(report, namespace_layers[i], "off", "%s", why);
+        jail_report_add(report, "root", "off", "%s: the host's file tree", why);
+        jail_report_add(report, "proc", "off", "%s: the host's", why);
+        jail_report_add(report, "tmp", "absent", "a directory of its own, as large as the host's disk: %s",
+                        guest->scratch);
+        if (guest->config->workspace != JAIL_WORKSPACE_NONE)
+                jail_report_add(report, "workspace", "applied", "%s, %s",
+                                guest->config->workspace == JAIL_WORKSPACE_RO ? "read-only" : "writable",
+                                guest->config->workspace_path);
 }
 
 static int set_no_new_privs(struct sbx_error *err) {
@@ -187,7 +196,7 @@ static int lock_down_landlock(const struct jail_guest *guest, struct jail_report
                 r = jail_seccomp_apply(guest->config, err);
         if (r < 0)
                 return r;
-        report_absent(report, "off", "isolation = \"landlock\"");
+        report_absent(guest, report, "isolation = \"landlock\"");
         r = check_ids(guest, report, err);
         if (r == 0)
                 r = check_landlock(guest, abi, report, err);
@@ -210,7 +219,7 @@ static int lock_down_none(const struct jail_guest *guest, struct jail_report *re
                 r = jail_ids_drop_capabilities(err);
         if (r < 0)
                 return r;
-        report_absent(report, "off", "isolation = \"none\"");
+        report_absent(guest, report, "isolation = \"none\"");
         r = check_ids(guest, report, err);
         jail_report_add(report, "landlock", "off", "isolation = \"none\"");
         jail_report_add(report, "seccomp", "off", "isolation = \"none\"");
