@@ -35,7 +35,8 @@ static size_t fill_vector(const struct sbx_exchange *exchange, struct iovec vect
 
                 skip -= passed;
                 if (parts[i].size > passed)
-                        vector[count++] = (struct iovec){(char *)(uintptr_t)parts[i].data + passed, parts[i].size - passed};
+                        vector[count++] =
+                                (struct iovec){(char *)(uintptr_t)parts[i].data + passed, parts[i].size - passed};
         }
         return count;
 }
@@ -133,8 +134,9 @@ static int take_frames(struct sbx_guest_process *guest, struct sbx_exchange *exc
                 size_t consumed = 0;
 
                 if (sbx_frame_size(rest) > exchange->frame_max)
-                        r = sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "a frame of %zu bytes; at most %zu can come here",
-                                          sbx_frame_size(rest), exchange->frame_max);
+                        r = sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL,
+                                          "a frame of %zu bytes; at most %zu can come here", sbx_frame_size(rest),
+                                          exchange->frame_max);
                 else
                         r = sbx_frame_decode(rest, &frame, &consumed, err);
                 if (r <= 0)
@@ -153,7 +155,8 @@ static int receive_some(struct sbx_guest_process *guest, struct sbx_exchange *ex
 
         if (sbx_buffer_reserve(input, CHUNK) < 0)
                 return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
-        size = recv(guest->handle.control_fd, input->data + input->size, input->capacity - 1 - input->size, MSG_DONTWAIT);
+        size = recv(guest->handle.control_fd, input->data + input->size, input->capacity - 1 - input->size,
+                    MSG_DONTWAIT);
         if (size < 0)
                 return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -EPIPE;
         if (size == 0)
@@ -179,7 +182,8 @@ static int receive_rest(struct sbx_guest_process *guest, struct sbx_exchange *ex
 
 /* ---- limits ---- */
 
-static void begin_stop(struct sbx_guest_process *guest, struct sbx_exchange *exchange, enum sbx_stop stop, uint64_t now) {
+static void begin_stop(struct sbx_guest_process *guest, struct sbx_exchange *exchange, enum sbx_stop stop,
+                       uint64_t now) {
         exchange->stop = stop;
         exchange->kill_at_ns = now + exchange->grace_ns;
         exchange->next_interrupt_ns = now + FIRST_INTERRUPT_AGAIN_NS;

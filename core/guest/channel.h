@@ -15,10 +15,10 @@ struct sbx_capture {
 enum sbx_stop { SBX_STOP_NONE = 0, SBX_STOP_TIMEOUT, SBX_STOP_CPU, SBX_STOP_CANCELLED };
 
 struct sbx_exchange {
-        struct sbx_bytes head, blob;  /* the request: an encoded head, and what follows it */
-        struct sbx_buffer reply;      /* a frame that answers one of the guest's; empty when all of it is out */
-        uint64_t deadline_ns;         /* 0: none */
-        uint64_t cpu_limit_ns;        /* 0: none; beyond `cpu_start_ns` */
+        struct sbx_bytes head, blob; /* the request: an encoded head, and what follows it */
+        struct sbx_buffer reply;     /* a frame that answers one of the guest's; empty when all of it is out */
+        uint64_t deadline_ns;        /* 0: none */
+        uint64_t cpu_limit_ns;       /* 0: none; beyond `cpu_start_ns` */
         uint64_t cpu_start_ns;
         uint64_t grace_ns;
         int cancel_fd;                /* -1: none */

@@ -54,8 +54,9 @@ static int encode_request(struct execution *run, struct sbx_error *err) {
 
         run->id = ++run->guest->last_id;
         if (r == 0)
-                r = sbx_buffer_printf(&text, "{\"id\":%" PRId64 ",\"memory_bytes\":%" PRIu64 ",\"tools\":%s,\"filename\":",
-                                      run->id, request->memory_bytes, request->tool_call != NULL ? "true" : "false");
+                r = sbx_buffer_printf(
+                        &text, "{\"id\":%" PRId64 ",\"memory_bytes\":%" PRIu64 ",\"tools\":%s,\"filename\":", run->id,
+                        request->memory_bytes, request->tool_call != NULL ? "true" : "false");
         if (r == 0)
                 r = sbx_json_encode(name, &text);
         if (r == 0)
@@ -227,10 +228,19 @@ static const char *signal_name(int number) {
                 int number;
                 const char *name;
         } names[] = {
-                {SIGSEGV, "SIGSEGV, a crash in native code"}, {SIGBUS, "SIGBUS, a crash in native code"},
-                {SIGABRT, "SIGABRT"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}, {SIGKILL, "SIGKILL"},
-                {SIGTERM, "SIGTERM"}, {SIGSYS, "SIGSYS, a forbidden system call"}, {SIGXCPU, "SIGXCPU"},
-                {SIGPIPE, "SIGPIPE"}, {SIGHUP, "SIGHUP"}, {SIGINT, "SIGINT"}, {SIGQUIT, "SIGQUIT"},
+                {SIGSEGV, "SIGSEGV, a crash in native code"},
+                {SIGBUS, "SIGBUS, a crash in native code"},
+                {SIGABRT, "SIGABRT"},
+                {SIGFPE, "SIGFPE"},
+                {SIGILL, "SIGILL"},
+                {SIGKILL, "SIGKILL"},
+                {SIGTERM, "SIGTERM"},
+                {SIGSYS, "SIGSYS, a forbidden system call"},
+                {SIGXCPU, "SIGXCPU"},
+                {SIGPIPE, "SIGPIPE"},
+                {SIGHUP, "SIGHUP"},
+                {SIGINT, "SIGINT"},
+                {SIGQUIT, "SIGQUIT"},
                 {SIGTRAP, "SIGTRAP"},
         };
 
@@ -254,10 +264,11 @@ static int tell_stop(struct execution *run, bool killed) {
         if (exchange->stop == SBX_STOP_CANCELLED)
                 return set_message(run, "the execution was cancelled; %s", what);
         if (exchange->stop == SBX_STOP_CPU)
-                return set_message(run, "the code used its CPU time of %g s; %s", seconds(exchange->cpu_limit_ns), what);
-        return set_message(run, "the code ran longer than its limit of %g s; %s",
-                           seconds(exchange->deadline_ns > run->started_ns ? exchange->deadline_ns - run->started_ns : 0),
-                           what);
+                return set_message(run, "the code used its CPU time of %g s; %s", seconds(exchange->cpu_limit_ns),
+                                   what);
+        return set_message(
+                run, "the code ran longer than its limit of %g s; %s",
+                seconds(exchange->deadline_ns > run->started_ns ? exchange->deadline_ns - run->started_ns : 0), what);
 }
 
 /* The guest is gone: `problem` is how the exchange failed. */
@@ -369,7 +380,8 @@ static int finish(struct execution *run, struct sbx_error *err) {
             sbx_result_set(&result->isolation, (struct sbx_bytes){isolation, strlen(isolation)}) < 0)
                 return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
         if (request->session_id != NULL &&
-            sbx_result_set(&result->session_id, (struct sbx_bytes){request->session_id, strlen(request->session_id)}) < 0)
+            sbx_result_set(&result->session_id, (struct sbx_bytes){request->session_id, strlen(request->session_id)}) <
+                    0)
                 return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
         if (request->notice != NULL &&
             sbx_result_set(&result->notice, (struct sbx_bytes){request->notice, strlen(request->notice)}) < 0)
@@ -421,9 +433,13 @@ int sbx_guest_execute(struct sbx_guest_process *guest, const struct sbx_guest_ex
                 .guest = guest,
                 .request = execution,
                 .head = SBX_BUFFER(HEAD_MAX),
-                .captures = {{.text = SBX_BUFFER(execution->output_max_bytes)}, {.text = SBX_BUFFER(execution->output_max_bytes)}},
-                .exchange = {.blob = execution->code, .reply = SBX_BUFFER(REPLY_MAX), .frame_max = FRAME_MAX,
-                             .events = execution->events, .take = take_frame},
+                .captures = {{.text = SBX_BUFFER(execution->output_max_bytes)},
+                             {.text = SBX_BUFFER(execution->output_max_bytes)}},
+                .exchange = {.blob = execution->code,
+                             .reply = SBX_BUFFER(REPLY_MAX),
+                             .frame_max = FRAME_MAX,
+                             .events = execution->events,
+                             .take = take_frame},
         };
         int r;
 

@@ -18,12 +18,13 @@ int sbx_guest_file_read(struct sbx_guest_process *guest, const char *path, size_
         int r = sbx_guest_check_text("path", path, err);
 
         if (r == 0)
-                r = sbx_guest_request(guest, SBX_FRAME_FILE_READ, request, (struct sbx_bytes){0}, call, &answer, &content,
-                                      err);
+                r = sbx_guest_request(guest, SBX_FRAME_FILE_READ, request, (struct sbx_bytes){0}, call, &answer,
+                                      &content, err);
         if (r < 0)
                 return r;
         r = sbx_buffer_append(out, content.data, content.size);
-        return r < 0 ? sbx_error_set(err, r, SBX_GUEST_ORIGIN, NULL, "no room for the %zu bytes of '%s'", content.size, path)
+        return r < 0 ? sbx_error_set(err, r, SBX_GUEST_ORIGIN, NULL, "no room for the %zu bytes of '%s'", content.size,
+                                     path)
                      : 0;
 }
 
@@ -37,7 +38,8 @@ int sbx_guest_file_write(struct sbx_guest_process *guest, const char *path, stru
                 return r;
         if (content.size > FILE_MAX)
                 return sbx_error_set(err, -EFBIG, SBX_GUEST_ORIGIN, "Write it in parts.",
-                                     "'%s' has %zu bytes; at most %zu can be written at once", path, content.size, FILE_MAX);
+                                     "'%s' has %zu bytes; at most %zu can be written at once", path, content.size,
+                                     FILE_MAX);
         return sbx_guest_request(guest, SBX_FRAME_FILE_WRITE, request, content, call, &answer, NULL, err);
 }
 
@@ -75,19 +77,20 @@ int sbx_guest_file_list(struct sbx_guest_process *guest, const char *path, const
                 return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
         r = sbx_guest_check_text("path", path, err);
         if (r == 0)
-                r = sbx_guest_request(guest, SBX_FRAME_FILE_LIST, request, (struct sbx_bytes){0}, call, &answer, NULL, err);
+                r = sbx_guest_request(guest, SBX_FRAME_FILE_LIST, request, (struct sbx_bytes){0}, call, &answer, NULL,
+                                      err);
         if (r < 0)
                 return r;
         files = json_object_get(answer, "files");
         if (!json_is_array(files) || json_array_size(files) > FILES_MAX) {
                 sbx_guest_kill(guest);
-                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "`files` is no list of at most %d", FILES_MAX);
+                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "`files` is no list of at most %d",
+                                     FILES_MAX);
         }
-        json_array_foreach(files, i, file)
-                if (json_array_append_new(list, check_file(file)) < 0) {
-                        sbx_guest_kill(guest);
-                        return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "files[%zu] is not what a file is", i);
-                }
+        json_array_foreach(files, i, file) if (json_array_append_new(list, check_file(file)) < 0) {
+                sbx_guest_kill(guest);
+                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "files[%zu] is not what a file is", i);
+        }
         *ret = steal_pointer(list);
         return 0;
 }

@@ -113,7 +113,8 @@ static int split(const struct rule *rule, struct sbx_frame *frame, struct sbx_er
         json_size = get_u32(payload);
         if (json_size > size - JSON_LENGTH_SIZE || json_size > rule->json_max)
                 return sbx_error_set(err, -EPROTO, "guest", NULL,
-                                     "a `%s` frame of %zu bytes says that its JSON has %zu", rule->name, size, json_size);
+                                     "a `%s` frame of %zu bytes says that its JSON has %zu", rule->name, size,
+                                     json_size);
         frame->json = (struct sbx_bytes){payload + JSON_LENGTH_SIZE, json_size};
         frame->blob = (struct sbx_bytes){payload + JSON_LENGTH_SIZE + json_size, size - JSON_LENGTH_SIZE - json_size};
         return 0;

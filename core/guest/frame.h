@@ -36,8 +36,8 @@ struct sbx_frame {
 int sbx_frame_encode(uint8_t type, struct sbx_bytes json, struct sbx_bytes blob, struct sbx_buffer *out);
 /* The same without the blob's bytes: a large blob is sent from where it is. */
 int sbx_frame_encode_head(uint8_t type, struct sbx_bytes json, size_t blob_size, struct sbx_buffer *out);
-/* Looks at the front of `input`: 1 and a frame (then drop `*ret_consumed` bytes), 0 for "more bytes needed", -EPROTO for
- * a frame that no guest may send (the error says why). */
+/* Looks at the front of `input`: 1 and a frame (then drop `*ret_consumed` bytes), 0 for "more bytes needed", -EPROTO
+ * for a frame that no guest may send (the error says why). */
 int sbx_frame_decode(struct sbx_bytes input, struct sbx_frame *ret_frame, size_t *ret_consumed, struct sbx_error *err);
 /* What the frame at the front of `input` says that it is long, header included; 0: not even the header is there. */
 size_t sbx_frame_size(struct sbx_bytes input);

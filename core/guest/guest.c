@@ -115,10 +115,10 @@ int sbx_guest_take_names(struct sbx_guest_process *guest, const json_t *result, 
         if (names == NULL)
                 return 0;
         if (!json_is_array(names) || json_array_size(names) > NAMES_MAX)
-                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "`names` is no list of at most %d", NAMES_MAX);
-        json_array_foreach(names, i, name)
-                if (!json_is_string(name))
-                        return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "names[%zu] is not a string", i);
+                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "`names` is no list of at most %d",
+                                     NAMES_MAX);
+        json_array_foreach(names, i, name) if (!json_is_string(name)) return sbx_error_set(
+                err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "names[%zu] is not a string", i);
         json_decref(guest->names);
         guest->names = json_incref(names);
         return 0;
@@ -164,7 +164,8 @@ static int take_ready(struct sbx_exchange *exchange, const struct sbx_frame *fra
         if (frame->type == SBX_FRAME_STDOUT || frame->type == SBX_FRAME_STDERR)
                 return sbx_channel_output(exchange, frame->type == SBX_FRAME_STDOUT ? 1 : 2, frame->blob, err);
         if (frame->type != SBX_FRAME_READY)
-                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "frame 0x%02x came before `ready`", frame->type);
+                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "frame 0x%02x came before `ready`",
+                                     frame->type);
         r = sbx_json_parse(frame->json, READY_FRAME_MAX, "ready", &guest->info, err);
         if (r < 0)
                 return r == -ENOMEM ? r : -EPROTO;
@@ -199,10 +200,11 @@ static void append_complaint(struct sbx_error *err, const struct sbx_capture *ca
 static int greet(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                  struct sbx_error *err) {
         _cleanup_json_ json_t *hello =
-                json_pack("{s:i, s:s, s:b}", "protocol", SBX_GUEST_PROTOCOL, "session", spec->label != NULL ? spec->label : "",
-                          "framed_output", guest->handle.stdout_fd < 0);
+                json_pack("{s:i, s:s, s:b}", "protocol", SBX_GUEST_PROTOCOL, "session",
+                          spec->label != NULL ? spec->label : "", "framed_output", guest->handle.stdout_fd < 0);
         _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(READY_FRAME_MAX), head = SBX_BUFFER(READY_FRAME_MAX);
-        struct sbx_capture captures[2] = {{.text = SBX_BUFFER(START_OUTPUT_MAX)}, {.text = SBX_BUFFER(START_OUTPUT_MAX)}};
+        struct sbx_capture captures[2] = {{.text = SBX_BUFFER(START_OUTPUT_MAX)},
+                                          {.text = SBX_BUFFER(START_OUTPUT_MAX)}};
         struct sbx_exchange exchange = {
                 .deadline_ns = sbx_clock_deadline_ms(READY_TIMEOUT_MS),
                 .cancel_fd = call != NULL ? call->cancel_fd : -1,

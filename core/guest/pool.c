@@ -18,8 +18,8 @@
 #define BACKOFF_FIRST_NS (100 * SBX_NS_PER_MS)
 #define BACKOFF_MAX_NS (30 * SBX_NS_PER_S)
 
-/* Runs what every first execution runs (compile, function, exception, text, output), so that the pages which that writes
- * to are the guest's own before it is handed out. What it defines is cleared afterwards. */
+/* Runs what every first execution runs (compile, function, exception, text, output), so that the pages which that
+ * writes to are the guest's own before it is handed out. What it defines is cleared afterwards. */
 static const char warm_code[] = "def _warm(number):\n"
                                 "    try:\n"
                                 "        return {str(i): [i, float(i)] for i in range(number)}\n"
@@ -46,7 +46,8 @@ struct sbx_pool {
 /* ---- refilling ---- */
 
 static int warm(struct sbx_pool *pool, struct sbx_guest_process *guest, struct sbx_error *err) {
-        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = pool->stop_fd,
+        struct sbx_call call = {.struct_size = sizeof(call),
+                                .cancel_fd = pool->stop_fd,
                                 .deadline_ns = sbx_clock_deadline_ms(WARM_TIMEOUT_MS)};
         struct sbx_guest_execution execution = {
                 .code = {warm_code, sizeof(warm_code) - 1},
@@ -68,7 +69,8 @@ static int make_guest(struct sbx_pool *pool, uint64_t number, struct sbx_guest_p
                       struct sbx_error *err) {
         char label[32];
         struct sbx_guest_spec spec = {.struct_size = sizeof(spec), .label = label, .runtime = RUNTIME};
-        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = pool->stop_fd,
+        struct sbx_call call = {.struct_size = sizeof(call),
+                                .cancel_fd = pool->stop_fd,
                                 .deadline_ns = sbx_clock_deadline_ms(START_TIMEOUT_MS)};
         struct sbx_guest_process *guest = NULL;
         int r;

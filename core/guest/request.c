@@ -38,10 +38,9 @@ static int take_answer(struct sbx_exchange *exchange, const struct sbx_frame *fr
         if (sbx_json_get_int(json, "result", "id", SBX_JSON_REQUIRED, INT64_MIN, INT64_MAX, &id, err) < 0)
                 return -EPROTO;
         if (id != answer->id)
-                return ++answer->stale > STALE_MAX
-                               ? sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "more than %d results of other requests",
-                                               STALE_MAX)
-                               : 0;
+                return ++answer->stale > STALE_MAX ? sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL,
+                                                                   "more than %d results of other requests", STALE_MAX)
+                                                   : 0;
         if (answer->blob != NULL) {
                 r = sbx_buffer_append(answer->blob, frame->blob.data, frame->blob.size);
                 if (r < 0)

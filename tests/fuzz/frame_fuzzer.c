@@ -25,8 +25,8 @@ static void check_text(const char *text) {
 }
 
 static void check_result(const struct sbx_result *result, const struct sbx_guest_process *guest) {
-        const char *const texts[] = {result->value, result->result, result->result_json, result->error_type,
-                                     result->error_message, result->traceback};
+        const char *const texts[] = {result->value,      result->result,        result->result_json,
+                                     result->error_type, result->error_message, result->traceback};
 
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
                 check_text(texts[i]);
@@ -39,7 +39,8 @@ static void check_result(const struct sbx_result *result, const struct sbx_guest
 }
 
 static void execute(struct sbx_guest_process *guest, const struct sbx_call *call) {
-        struct sbx_guest_execution execution = {.code = {"x", 1}, .output_max_bytes = OUTPUT_MAX, .display_max_bytes = 1000};
+        struct sbx_guest_execution execution = {
+                .code = {"x", 1}, .output_max_bytes = OUTPUT_MAX, .display_max_bytes = 1000};
         struct sbx_result *result = NULL;
 
         if (sbx_guest_execute(guest, &execution, call, &result, NULL) < 0)

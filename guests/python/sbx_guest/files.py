@@ -84,11 +84,12 @@ def listing(workspace, path):
                 raise
             continue
         for entry in found:
+            path = f"{shown}/{entry.name}" if shown not in ("", ".") else entry.name
             try:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue  # gone meanwhile
-            name = jsontext.clean(f"{shown}/{entry.name}" if shown not in ("", ".") else entry.name)
+            name = jsontext.clean(path)
             size += 12 * len(name) + 100
             if len(out) == LIST_MAX or size > _LIST_BYTES_MAX:
                 return out, True
@@ -96,5 +97,5 @@ def listing(workspace, path):
             if stat.S_ISDIR(status.st_mode):
                 if depth == _DEPTH_MAX:
                     return out, True
-                pending.append((entry.path, f"{shown}/{entry.name}" if shown not in ("", ".") else entry.name, depth + 1))
+                pending.append((entry.path, path, depth + 1))
     return out, False

@@ -166,7 +166,8 @@ class Guest:
         self.frames = []
         if isinstance(code, str):
             code = code.encode("utf-8", "surrogatepass")
-        self.send(EXEC, {"id": self.serial, "filename": "<execution>", "memory_bytes": 0, "tools": False, **header}, code)
+        request = {"id": self.serial, "filename": "<execution>", "memory_bytes": 0, "tools": False, **header}
+        self.send(EXEC, request, code)
 
     def run(self, code, seconds=WAIT_SECONDS, **header):
         """The result of an execution, with "stdout", "stderr" and "displays" added."""

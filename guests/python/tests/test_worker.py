@@ -115,15 +115,21 @@ class ExecutionTest(GuestTest):
         self.assertEqual(self.run_ok("import sys\nsys.stdin.read()")["value"], "''")
 
     def test_main_module(self):
-        self.run_ok("import pickle, dataclasses, typing\n@dataclasses.dataclass\nclass P:\n    x: int\n    y: 'typing.List[int]'\n")
-        self.assertEqual(self.run_ok("pickle.loads(pickle.dumps(P(1, [2]))), typing.get_type_hints(P)['x'], __name__")["value"],
-                         "(P(x=1, y=[2]), <class 'int'>, '__main__')")
+        self.run_ok(
+            "import pickle, dataclasses, typing\n@dataclasses.dataclass\nclass P:\n    x: int\n"
+            "    y: 'typing.List[int]'\n"
+        )
+        result = self.run_ok("pickle.loads(pickle.dumps(P(1, [2]))), typing.get_type_hints(P)['x'], __name__")
+        self.assertEqual(result["value"], "(P(x=1, y=[2]), <class 'int'>, '__main__')")
         self.assertEqual(self.run_ok("import __main__\n__main__.P is P")["value"], "True")
 
     def test_inspect_and_traceback_see_sources(self):
         self.run_ok("def f():\n    return 1 / 0\n")
-        self.assertEqual(self.run_ok("import inspect\ninspect.getsource(f)")["value"], repr("def f():\n    return 1 / 0\n"))
-        self.assertIn("return 1 / 0", self.run_ok("import traceback\ntry:\n    f()\nexcept Exception:\n    traceback.print_exc()")["stderr"])
+        result = self.run_ok("import inspect\ninspect.getsource(f)")
+        self.assertEqual(result["value"], repr("def f():\n    return 1 / 0\n"))
+        self.assertIn("return 1 / 0", self.run_ok(
+            "import traceback\ntry:\n    f()\nexcept Exception:\n    traceback.print_exc()"
+        )["stderr"])
         error = self.run_error("f()", "ZeroDivisionError")
         self.assertIn('File "<execution>", line 2, in f\n    return 1 / 0', error["traceback"])
         self.assertIn('File "<execution 4>", line 1, in <module>\n    f()', error["traceback"])
@@ -173,7 +179,9 @@ class TracebackTest(GuestTest):
         trace = self.run_error("def f():\n    raise ValueError('x')\nf()", "ValueError")["traceback"]
         self.assertEqual(trace.count("File "), 2)
         self.assertNotIn("sbx_guest", trace)
-        trace = self.run_error("import asyncio\nasync def g():\n    await asyncio.sleep(0)\n    1/0\nawait g()", "ZeroDivisionError")
+        trace = self.run_error(
+            "import asyncio\nasync def g():\n    await asyncio.sleep(0)\n    1/0\nawait g()",
+            "ZeroDivisionError")
         self.assertEqual(trace["traceback"].count("File "), 2, trace["traceback"])
 
     def test_a_million_lines_are_cut(self):
@@ -210,9 +218,15 @@ class StreamTest(GuestTest):
         self.assertEqual(self.run_ok("os.write(1, b'seen')")["stdout"], "seen")
 
     def test_wrapped_stream_is_flushed(self):
-        code = "import sys, io\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, write_through=False)\nsys.stdout.write('seen')"
+        code = (
+            "import sys, io\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, write_through=False)\n"
+            "sys.stdout.write('seen')"
+        )
         self.assertEqual(self.run_ok(code)["stdout"], "seen")
-        code = "class S:\n    def write(self, t): pass\n    def flush(self): raise OSError\nimport sys\nsys.stdout = S()\nprint(1)"
+        code = (
+            "class S:\n    def write(self, t): pass\n    def flush(self): raise OSError\nimport sys\n"
+            "sys.stdout = S()\nprint(1)"
+        )
         self.run_ok(code)
 
     def test_order_with_subprocesses(self):
@@ -242,7 +256,9 @@ class FramedTest(GuestTest):
         self.assertEqual(bytes(self.guest.pipes[self.guest.out]), b"")
 
     def test_flood(self):
-        self.assertEqual(len(self.run_ok("import sys\nfor i in range(50): sys.stdout.write('x' * (1 << 20))")["stdout"]), 50 << 20)
+        self.assertEqual(len(self.run_ok(
+            "import sys\nfor i in range(50): sys.stdout.write('x' * (1 << 20))"
+        )["stdout"]), 50 << 20)
 
     def test_interrupts_do_not_tear_frames(self):
         for _ in range(5):
@@ -254,7 +270,8 @@ class FramedTest(GuestTest):
 class InterruptTest(GuestTest):
     def test_loops_and_sleeps(self):
         for code in ("while True: pass", "import time\ntime.sleep(1e6)", "import asyncio\nawait asyncio.sleep(1e6)",
-                     "import threading\nthreading.Event().wait()", "import subprocess\nsubprocess.run(['sleep', '1000'])",
+                     "import threading\nthreading.Event().wait()",
+                     "import subprocess\nsubprocess.run(['sleep', '1000'])",
                      "sum(x for x in iter(int, 1))"):
             result = self.guest.run_interrupted("x = 1\n" + code, after=0.3)
             self.assertEqual((result["end"], result["error"]["type"]), ("interrupted", "KeyboardInterrupt"), code)
@@ -262,7 +279,10 @@ class InterruptTest(GuestTest):
             self.assertEqual(self.run_ok("x")["value"], "1")
 
     def test_swallowed_interrupts(self):
-        code = "import time\nn = 0\nwhile n < 3:\n    try:\n        time.sleep(100)\n    except KeyboardInterrupt:\n        n += 1\n'done'"
+        code = (
+            "import time\nn = 0\nwhile n < 3:\n    try:\n        time.sleep(100)\n"
+            "    except KeyboardInterrupt:\n        n += 1\n'done'"
+        )
         result = self.guest.run_interrupted(code)
         self.assertEqual((result["end"], result["value"]), ("ok", "'done'"))
 
@@ -276,7 +296,10 @@ class InterruptTest(GuestTest):
             self.guest.interrupt()
 
     def test_handler_is_restored(self):
-        self.run_ok("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])")
+        self.run_ok(
+            "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])"
+        )
         self.assertEqual(self.guest.run_interrupted("while True: pass")["end"], "interrupted")
 
     def test_storm(self):
@@ -289,7 +312,10 @@ class InterruptTest(GuestTest):
             "    os.kill(pid, signal.SIGINT)\n"
             "    time.sleep(0.0007)\n"
         )
-        self.run_ok("class C:\n    def _repr_html_(self): return '<b>x</b>'\n    def __repr__(self): return 'C' * 100\n")
+        self.run_ok(
+            "class C:\n    def _repr_html_(self): return '<b>x</b>'\n"
+            "    def __repr__(self): return 'C' * 100\n"
+        )
         storm = subprocess.Popen(["python3", "-c", code, str(self.guest.worker_pid())])
         ends = {}
         while storm.poll() is None:
@@ -301,10 +327,16 @@ class InterruptTest(GuestTest):
             self.run_ok("x = 1")
 
     def test_background_tasks_are_cancelled(self):
-        code = "import asyncio\nasync def f():\n    try:\n        await asyncio.sleep(1e6)\n    finally:\n        print('cancelled')\nt = asyncio.ensure_future(f())\nawait asyncio.sleep(1e6)"
+        code = (
+            "import asyncio\nasync def f():\n    try:\n        await asyncio.sleep(1e6)\n    finally:\n"
+            "        print('cancelled')\nt = asyncio.ensure_future(f())\nawait asyncio.sleep(1e6)"
+        )
         result = self.guest.run_interrupted(code)
         self.assertEqual((result["end"], result["stdout"], result["stderr"]), ("interrupted", "cancelled\n", ""))
-        code = "async def g():\n    while True:\n        try:\n            await asyncio.sleep(1e6)\n        except asyncio.CancelledError: pass\nawait g()"
+        code = (
+            "async def g():\n    while True:\n        try:\n            await asyncio.sleep(1e6)\n"
+            "        except asyncio.CancelledError: pass\nawait g()"
+        )
         self.assertEqual(self.guest.run_interrupted(code)["end"], "interrupted")
         self.assertEqual(self.run_ok("await asyncio.sleep(0.01, 'alive')")["value"], "'alive'")
 
@@ -312,12 +344,18 @@ class InterruptTest(GuestTest):
 class AwaitTest(GuestTest):
     def test_top_level_await(self):
         self.assertEqual(self.run_ok("import asyncio\nx = await asyncio.sleep(0, 5)\nx")["value"], "5")
-        self.assertEqual(self.run_ok("await asyncio.gather(*[asyncio.sleep(0, i) for i in range(3)])")["value"], "[0, 1, 2]")
-        self.assertEqual(self.run_ok("async def g():\n    yield 1\n    yield 2\n[x async for x in g()]")["value"], "[1, 2]")
+        result = self.run_ok("await asyncio.gather(*[asyncio.sleep(0, i) for i in range(3)])")
+        self.assertEqual(result["value"], "[0, 1, 2]")
+        self.assertEqual(self.run_ok(
+            "async def g():\n    yield 1\n    yield 2\n[x async for x in g()]"
+        )["value"], "[1, 2]")
         self.assertEqual(self.run_ok("result = await asyncio.sleep(0, 7)")["json"], 7)
 
     def test_tasks_live_on_between_executions(self):
-        self.run_ok("import asyncio\nasync def f():\n    await asyncio.sleep(0.05)\n    return 'task'\ntask = asyncio.ensure_future(f())\nawait asyncio.sleep(0)")
+        self.run_ok(
+            "import asyncio\nasync def f():\n    await asyncio.sleep(0.05)\n    return 'task'\n"
+            "task = asyncio.ensure_future(f())\nawait asyncio.sleep(0)"
+        )
         self.assertEqual(self.run_ok("await task")["value"], "'task'")
 
     def test_asyncio_run_works_beside_it(self):
@@ -338,12 +376,18 @@ class AwaitTest(GuestTest):
 
 class ProcessTest(GuestTest):
     def test_fork_without_exit(self):
-        result = self.run_ok("import os, sys\npid = os.fork()\nif pid == 0:\n    print('child')\nelse:\n    print(os.waitpid(pid, 0)[1])")
+        result = self.run_ok(
+            "import os, sys\npid = os.fork()\nif pid == 0:\n    print('child')\nelse:\n"
+            "    print(os.waitpid(pid, 0)[1])"
+        )
         self.assertEqual(sorted(result["stdout"].split()), ["0", "child"])
         self.assertEqual(self.run_ok("1")["value"], "1")
 
     def test_failing_child(self):
-        code = "import os\npid = os.fork()\nif pid == 0:\n    raise ValueError('in the child')\nos.waitpid(pid, 0)[1] >> 8"
+        code = (
+            "import os\npid = os.fork()\nif pid == 0:\n    raise ValueError('in the child')\n"
+            "os.waitpid(pid, 0)[1] >> 8"
+        )
         result = self.run_ok(code)
         self.assertEqual(result["value"], "1")
         self.assertIn("ValueError: in the child", result["stderr"])
@@ -351,13 +395,20 @@ class ProcessTest(GuestTest):
         self.assertEqual(self.run_ok(code)["value"], "7")
 
     def test_child_can_not_speak_for_the_session(self):
-        code = "import os\npid = os.fork()\nif pid == 0:\n    class C:\n        def _repr_html_(self): return 'x'\n    display(C())\nos.waitpid(pid, 0)[1] >> 8"
+        code = (
+            "import os\npid = os.fork()\nif pid == 0:\n    class C:\n"
+            "        def _repr_html_(self): return 'x'\n    display(C())\nos.waitpid(pid, 0)[1] >> 8"
+        )
         result = self.run_ok(code)
         self.assertEqual((result["value"], result["displays"]), ("1", []))
         self.assertIn("can't speak", result["stderr"])
 
     def test_multiprocessing(self):
-        code = "import multiprocessing\ndef f(x): return x * x\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    r = pool.map(f, range(5))\nr"
+        code = (
+            "import multiprocessing\ndef f(x): return x * x\n"
+            "with multiprocessing.get_context('fork').Pool(2) as pool:\n    r = pool.map(f, range(5))\n"
+            "r"
+        )
         self.assertEqual(self.run_ok(code)["value"], "[0, 1, 4, 9, 16]")
 
     def test_child_that_outlives_the_execution(self):
@@ -377,7 +428,10 @@ class ProcessTest(GuestTest):
             self.guest.run("import ctypes\nctypes.string_at(0)")
 
     def test_threads_that_never_end(self):
-        self.run_ok("import threading, time\ndef f():\n    while True: time.sleep(0.01)\nfor i in range(5): threading.Thread(target=f).start()")
+        self.run_ok(
+            "import threading, time\ndef f():\n    while True: time.sleep(0.01)\n"
+            "for i in range(5): threading.Thread(target=f).start()"
+        )
         self.assertEqual(self.run_ok("threading.active_count()")["value"], "6")
         self.assertEqual(self.guest.run_interrupted("while True: pass")["end"], "interrupted")
         self.guest.socket.shutdown(2)
@@ -392,9 +446,15 @@ class ProcessTest(GuestTest):
         self.assertEqual(len(self.run_ok(code)["displays"]), 800)
 
     def test_descriptors_are_not_inherited(self):
-        code = "import subprocess\nsubprocess.run(['ls', '/proc/self/fd'], capture_output=True, text=True).stdout.split()"
+        code = (
+            "import subprocess\n"
+            "subprocess.run(['ls', '/proc/self/fd'], capture_output=True, text=True).stdout.split()"
+        )
         self.assertEqual(self.run_ok(code)["value"], "['0', '1', '2', '3']")
-        code = "import subprocess\nsubprocess.run(['ls', '/proc/self/fd'], capture_output=True, text=True, close_fds=False).stdout.split()"
+        code = (
+            "import subprocess\n"
+            "subprocess.run(['ls', '/proc/self/fd'], capture_output=True, text=True, close_fds=False).stdout.split()"
+        )
         self.assertEqual(self.run_ok(code)["value"], "['0', '1', '2', '3']")
 
     def test_tracing_does_not_reach_the_worker(self):
@@ -406,16 +466,22 @@ class ProcessTest(GuestTest):
 class DisplayTest(GuestTest):
     def test_representations(self):
         self.run_ok(
-            "class H:\n    def _repr_html_(self): return '<b>\u20ac\\ud800</b>'\n    def _repr_png_(self): return b'\\x89PNG'\n"
-            "class M:\n    def _repr_mimebundle_(self, include=None, exclude=None): return {'text/plain': 'x', 'application/json': {'a': 1}, 'text/latex': '$x$'}, {}\n"
-            "class B:\n    def _repr_jpeg_(self): return 'AAEC'\n    def _repr_markdown_(self): return '# x', {'isolated': True}\n"
+            "class H:\n    def _repr_html_(self): return '<b>\u20ac\\ud800</b>'\n"
+            "    def _repr_png_(self): return b'\\x89PNG'\n"
+            "class M:\n"
+            "    def _repr_mimebundle_(self, include=None, exclude=None):\n"
+            "        return {'text/plain': 'x', 'application/json': {'a': 1}, 'text/latex': '$x$'}, {}\n"
+            "class B:\n    def _repr_jpeg_(self): return 'AAEC'\n"
+            "    def _repr_markdown_(self): return '# x', {'isolated': True}\n"
         )
         result = self.run_ok("H()")
         self.assertEqual(result["displays"], [("image/png", b"\x89PNG"), ("text/html", "<b>\u20ac\ufffd</b>".encode())])
         self.assertIn("H object", result["value"])
-        self.assertEqual(self.run_ok("display(M())")["displays"], [("application/json", b'{"a":1}'), ("text/latex", b"$x$")])
+        result = self.run_ok("display(M())")
+        self.assertEqual(result["displays"], [("application/json", b'{"a":1}'), ("text/latex", b"$x$")])
         self.assertEqual(self.run_ok("B()")["displays"], [("image/jpeg", b"\0\1\2"), ("text/markdown", b"# x")])
-        self.assertEqual([frame[1]["metadata"] for frame in self.guest.frames if frame[0] == DISPLAY], [{}, {"isolated": True}])
+        metadata = [frame[1]["metadata"] for frame in self.guest.frames if frame[0] == DISPLAY]
+        self.assertEqual(metadata, [{}, {"isolated": True}])
 
     def test_plain_objects(self):
         result = self.run_ok("display('text', [1, 2], {'a': 1})")
@@ -425,7 +491,10 @@ class DisplayTest(GuestTest):
         result = self.run_ok("class C:\n    def _repr_html_(self): 1/0\nC()")
         self.assertIn("_repr_html_ raised ZeroDivisionError", result["stderr"])
         self.assertEqual(self.run_ok("class C:\n    def _repr_html_(self): return 5\nC()")["displays"], [])
-        self.assertEqual(self.run_ok("class C:\n    def _repr_mimebundle_(self): return {5: 1, 'bad mime': 2, 'text/x': object()}\nC()")["displays"], [])
+        self.assertEqual(self.run_ok(
+            "class C:\n"
+            "    def _repr_mimebundle_(self): return {5: 1, 'bad mime': 2, 'text/x': object()}\nC()"
+        )["displays"], [])
         self.assertEqual(self.run_ok("C")["displays"], [])
         self.assertEqual(self.run_ok("import unittest.mock\nunittest.mock.Mock()")["displays"], [])
 
@@ -462,7 +531,10 @@ class VariableTest(GuestTest):
         result, _ = guest.request(SET, {"name": "x", "value": {"a": [1]}})
         self.assertEqual((result["end"], result["repr"], result["names"]), ("ok", "{'a': [1]}", ["x"]))
         guest.request(SET, {"name": "odd name", "value": None})
-        self.assertEqual(self.run_ok("x['a'].append(2)\ncontext['new'] = 1.5\ncontext['odd name'] is None, 'x' in context, len(context)")["value"],
+        self.assertEqual(self.run_ok(
+            "x['a'].append(2)\ncontext['new'] = 1.5\n"
+            "context['odd name'] is None, 'x' in context, len(context)"
+        )["value"],
                          "(True, True, 3)")
         result, _ = guest.request(GET, {"names": None})
         self.assertEqual(result["variables"], {
@@ -483,7 +555,10 @@ class VariableTest(GuestTest):
         self.assertEqual((result["end"], result["error"]["type"]), ("error", "KeyError"))
 
     def test_hostile_values(self):
-        self.run_ok("class C:\n    def __repr__(self): raise ValueError\nc = C()\nn = 1 << 70\nf = float('nan')\nd = {1: 2}\nk = {'\\0': 1}")
+        self.run_ok(
+            "class C:\n    def __repr__(self): raise ValueError\nc = C()\nn = 1 << 70\n"
+            "f = float('nan')\nd = {1: 2}\nk = {'\\0': 1}"
+        )
         told = self.guest.request(GET, {"names": None})[0]["variables"]
         self.assertIn("raised ValueError", told["c"]["repr"])
         for name in "nfdk":
@@ -561,7 +636,9 @@ class InitTest(unittest.TestCase):
         self.addCleanup(self.guest.close)
 
     def processes(self):
-        return eval(self.guest.run("import os\n[int(p) for p in os.listdir('/proc') if p.isdigit()]")["value"])  # noqa: S307
+        return eval(self.guest.run(
+            "import os\n[int(p) for p in os.listdir('/proc') if p.isdigit()]"
+        )["value"])  # noqa: S307
 
     def test_interrupt_ends_all_processes(self):
         self.guest.run("import subprocess\nfor i in range(5): subprocess.Popen(['sleep', '1000'])")
@@ -586,7 +663,11 @@ class InitTest(unittest.TestCase):
         self.assertEqual(self.processes(), [1])
 
     def test_orphans_are_buried_and_exit_codes_kept(self):
-        self.guest.run("import subprocess, time\nsubprocess.run(['sh', '-c', '(sleep 0.1; exit 1) & (sleep 0.1) &'])\np = subprocess.Popen(['sh', '-c', 'exit 5'])\ntime.sleep(0.5)")
+        self.guest.run(
+            "import subprocess, time\n"
+            "subprocess.run(['sh', '-c', '(sleep 0.1; exit 1) & (sleep 0.1) &'])\n"
+            "p = subprocess.Popen(['sh', '-c', 'exit 5'])\ntime.sleep(0.5)"
+        )
         time.sleep(0.3)
         self.guest.run("1")
         self.assertEqual(len(self.processes()), 2)  # this one, and the zombie that p asks for

@@ -25,8 +25,13 @@ int plain_backend_last_pid(void) {
 }
 
 static const char *const worker_argv[] = {
-        NULL, "-I", "-S", "-c",
-        "import sys; sys.path.insert(0, sys.argv[1]); from sbx_guest import worker; worker.main()", SBX_TEST_GUESTS, NULL};
+        NULL,
+        "-I",
+        "-S",
+        "-c",
+        "import sys; sys.path.insert(0, sys.argv[1]); from sbx_guest import worker; worker.main()",
+        SBX_TEST_GUESTS,
+        NULL};
 
 /* Only async-signal-safe calls: other threads of the test may hold locks. */
 static void run_child(const struct plain_backend *backend, int control, int out, int err, const char *python) {
@@ -121,7 +126,8 @@ static int plain_usage(void *state, void *handle, struct sbx_guest_usage *ret_us
         struct timespec used = {0};
         clockid_t clock;
 
-        if (guest->exit_code == INT32_MIN && clock_getcpuclockid(guest->pid, &clock) == 0 && clock_gettime(clock, &used) == 0)
+        if (guest->exit_code == INT32_MIN && clock_getcpuclockid(guest->pid, &clock) == 0 &&
+            clock_gettime(clock, &used) == 0)
                 ret_usage->cpu_ns = (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
         reap(guest, WNOHANG);
         ret_usage->exit_code = guest->exit_code;

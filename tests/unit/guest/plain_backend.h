@@ -10,13 +10,13 @@
 #include "plugin/registry.h"
 
 struct plain_backend {
-        const char *const *argv;   /* NULL: the real Python worker */
-        bool framed;               /* no pipes: the worker frames its output */
-        bool deaf;                 /* guest_interrupt does nothing */
-        bool oom;                  /* guest_usage says that the memory limit killed something, once the guest is dead */
-        atomic_int fail;           /* so many starts fail */
+        const char *const *argv; /* NULL: the real Python worker */
+        bool framed;             /* no pipes: the worker frames its output */
+        bool deaf;               /* guest_interrupt does nothing */
+        bool oom;                /* guest_usage says that the memory limit killed something, once the guest is dead */
+        atomic_int fail;         /* so many starts fail */
         atomic_int started, closed, interrupts, limited;
-        atomic_int measured;       /* guest_usage calls: two for each execution */
+        atomic_int measured; /* guest_usage calls: two for each execution */
         struct sbx_backend_ops ops;
         struct sbx_instance instance;
 };

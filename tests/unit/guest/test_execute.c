@@ -75,8 +75,8 @@ static const struct sbx_result *run(struct fixture *fixture, const char *code, u
 
 static void tells_what_happened(void **state) {
         struct fixture *fixture = *state;
-        const struct sbx_result *result = run(fixture, "import sys\nx = 1\nprint('out')\nprint('err', file=sys.stderr)\nx + 1",
-                                              0, SBX_END_OK);
+        const struct sbx_result *result =
+                run(fixture, "import sys\nx = 1\nprint('out')\nprint('err', file=sys.stderr)\nx + 1", 0, SBX_END_OK);
 
         assert_string_equal(result->stdout_text.data, "out\n");
         assert_int_equal(result->stdout_text.size, 4);
@@ -105,7 +105,7 @@ static void tells_what_happened(void **state) {
         assert_string_equal(result->error_message, "AssertionError");
         assert_int_equal(json_array_size(sbx_guest_names(fixture->guest)), 2);
         assert_string_equal(sbx_guest_isolation(fixture->guest), "none");
-        assert_contains(sbx_guest_report(fixture->guest).data, "plain");
+        assert_contains((const char *)sbx_guest_report(fixture->guest).data, "plain");
         assert_string_equal(json_string_value(json_object_get(sbx_guest_info(fixture->guest), "runtime")), "python");
 }
 
@@ -123,7 +123,8 @@ static void takes_any_bytes_as_code(void **state) {
         fixture->execution.code = (struct sbx_bytes){large, 16 * MIB};
         run(fixture, NULL, 0, SBX_END_OK);
         fixture->execution.code.size = 17 * MIB;
-        assert_int_equal(sbx_guest_execute(fixture->guest, &fixture->execution, NULL, &fixture->result, &fixture->err), -EFBIG);
+        assert_int_equal(sbx_guest_execute(fixture->guest, &fixture->execution, NULL, &fixture->result, &fixture->err),
+                         -EFBIG);
         assert_contains(fixture->err.message, "17825792 bytes");
         fixture->execution.filename = "a\"\\\xff\n.py";
         run(fixture, "1/0", 0, SBX_END_ERROR);
@@ -157,15 +158,17 @@ static void kills_after_the_grace_period(void **state) {
 
         fixture->execution.grace_ns = 700 * SBX_NS_PER_MS;
         result = run(fixture,
-                     "import time\nwhile True:\n    try:\n        while True: time.sleep(1)\n    except BaseException: print('no')",
+                     "import time\nwhile True:\n    try:\n        while True: time.sleep(1)\n    except BaseException: "
+                     "print('no')",
                      300, SBX_END_TIMEOUT);
         assert_int_equal(result->state, SBX_STATE_LOST);
         assert_contains(result->error_message, "it did not stop and was killed");
-        assert_contains(result->stdout_text.data, "no\n");
+        assert_contains((const char *)result->stdout_text.data, "no\n");
         assert_true(atomic_load(&fixture->backend.interrupts) >= 3);
         assert_true(result->duration_ns >= 1000 * SBX_NS_PER_MS && result->duration_ns < 10 * SBX_NS_PER_S);
         assert_false(sbx_guest_alive(fixture->guest));
-        assert_int_equal(sbx_guest_execute(fixture->guest, &fixture->execution, NULL, &fixture->result, &fixture->err), -ESRCH);
+        assert_int_equal(sbx_guest_execute(fixture->guest, &fixture->execution, NULL, &fixture->result, &fixture->err),
+                         -ESRCH);
 }
 
 static void counts_cpu_time(void **state) {
@@ -206,8 +209,10 @@ static void tells_how_a_guest_died(void **state) {
                 {"import os\nprint('last')\nos._exit(3)", "exited with code 3", SBX_END_LOST},
                 {"import ctypes\nctypes.string_at(0)", "signal 11 (SIGSEGV", SBX_END_KILLED},
                 {"import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "signal 9 (SIGKILL)", SBX_END_KILLED},
-                {"import os\nos.closerange(3, 65536)\nimport time\ntime.sleep(100)", "closed its connection", SBX_END_LOST},
-                {"import os\nfor fd in range(3, 1100):\n    try: os.write(fd, b'rubbish' * 10)\n    except OSError: pass",
+                {"import os\nos.closerange(3, 65536)\nimport time\ntime.sleep(100)", "closed its connection",
+                 SBX_END_LOST},
+                {"import os\nfor fd in range(3, 1100):\n    try: os.write(fd, b'rubbish' * 10)\n    except OSError: "
+                 "pass",
                  "broke the protocol", SBX_END_LOST},
         };
         struct fixture *fixture = *state;
@@ -266,13 +271,17 @@ static void floods_are_counted_and_dropped(void **state) {
         const struct sbx_result *result;
 
         fixture->execution.events = &events;
-        result = run(fixture, "import os\nb = b'x' * (1 << 20)\nfor i in range(300):\n    n = 0\n    while n < len(b): n += os.write(1, b)",
+        result = run(fixture,
+                     "import os\nb = b'x' * (1 << 20)\nfor i in range(300):\n    n = 0\n    while n < len(b): n += "
+                     "os.write(1, b)",
                      60000, SBX_END_OK);
         assert_int_equal(result->stdout_text.size, MIB);
         assert_int_equal(result->stdout_dropped_bytes, 299 * MIB);
         assert_int_equal(stream.bytes[1], MIB);
-        result = run(fixture, "import sys\nfor i in range(100000): print('line', i, file=sys.stderr)", 60000, SBX_END_OK);
-        assert_int_equal(result->stderr_text.size + result->stderr_dropped_bytes, 10 * 7 + 90 * 8 + 900 * 9 + 9000 * 10 + 90000 * 11);
+        result = run(fixture, "import sys\nfor i in range(100000): print('line', i, file=sys.stderr)", 60000,
+                     SBX_END_OK);
+        assert_int_equal(result->stderr_text.size + result->stderr_dropped_bytes,
+                         10 * 7 + 90 * 8 + 900 * 9 + 9000 * 10 + 90000 * 11);
         run(fixture, "while True: print('x' * 100000)", 500, SBX_END_TIMEOUT);
         fixture->execution.output_max_bytes = 2;
         result = run(fixture, "print('a\xe2\x82\xac')", 0, SBX_END_OK);
@@ -299,25 +308,33 @@ static void invalid_output_is_repaired(void **state) {
 static void late_output_belongs_to_the_next(void **state) {
         struct fixture *fixture = *state;
 
-        assert_string_equal(run(fixture, "import subprocess\np = subprocess.Popen(['sh', '-c', 'sleep 0.3; echo late'])", 0,
-                                SBX_END_OK)->stdout_text.data, "");
+        assert_string_equal(run(fixture,
+                                "import subprocess\np = subprocess.Popen(['sh', '-c', 'sleep 0.3; echo late'])", 0,
+                                SBX_END_OK)
+                                    ->stdout_text.data,
+                            "");
         assert_string_equal(run(fixture, "p.wait()\nNone", 0, SBX_END_OK)->stdout_text.data, "late\n");
-        run(fixture, "import threading, time\ndef f():\n    while True: print('x' * 1000)\nthreading.Thread(target=f, daemon=True).start()",
+        run(fixture,
+            "import threading, time\ndef f():\n    while True: print('x' * 1000)\nthreading.Thread(target=f, "
+            "daemon=True).start()",
             20000, SBX_END_OK);
         run(fixture, "1", 20000, SBX_END_OK);
 }
 
 static void shows_displays_within_the_cap(void **state) {
         struct fixture *fixture = *state;
-        const struct sbx_result *result = run(
-                fixture, "class C:\n    def __init__(self, n): self.n = n\n    def _repr_png_(self): return b'p' * self.n\n"
-                         "    def _repr_html_(self): return '<b>\\u20ac</b>'\nC(3)", 0, SBX_END_OK);
+        const struct sbx_result *result =
+                run(fixture,
+                    "class C:\n    def __init__(self, n): self.n = n\n    def _repr_png_(self): return b'p' * self.n\n"
+                    "    def _repr_html_(self): return '<b>\\u20ac</b>'\nC(3)",
+                    0, SBX_END_OK);
 
         assert_int_equal(result->display_count, 2);
         assert_string_equal(result->displays[0].mime_type, "image/png");
         assert_string_equal(result->displays[0].data.data, "cHBw");
         assert_string_equal(result->displays[1].data.data, "<b>\xe2\x82\xac</b>");
-        result = run(fixture, "display(C(600000))\ndisplay(C(600000))\nfor i in range(2000): display(C(1))", 0, SBX_END_OK);
+        result = run(fixture, "display(C(600000))\ndisplay(C(600000))\nfor i in range(2000): display(C(1))", 0,
+                     SBX_END_OK);
         assert_int_equal(result->display_count, 1000);
         assert_int_equal(result->display_dropped_count, 4004 - 1000);
 }
@@ -341,7 +358,8 @@ static void answers_tool_calls(void **state) {
         assert_contains(run(fixture, "call_tool('add', a=1)", 0, SBX_END_ERROR)->error_message, "no tools");
         fixture->execution.tool_call = answer_tool;
         fixture->execution.tool_data = &calls;
-        assert_string_equal(run(fixture, "[call_tool('add', a=1) for i in range(100)][99]", 0, SBX_END_OK)->value, "{'sum': [3]}");
+        assert_string_equal(run(fixture, "[call_tool('add', a=1) for i in range(100)][99]", 0, SBX_END_OK)->value,
+                            "{'sum': [3]}");
         assert_contains(run(fixture, "call_tool('fail')", 0, SBX_END_ERROR)->error_message, "it failed");
         assert_int_equal(calls, 101);
 }
@@ -373,13 +391,18 @@ static void a_repr_that_hangs_is_stopped(void **state) {
         struct fixture *fixture = *state;
         _cleanup_json_ json_t *all = NULL;
 
-        run(fixture, "class C:\n    def __repr__(self):\n        print('x' * 100000)\n        while True: pass\nc = C()", 0, SBX_END_OK);
+        run(fixture,
+            "class C:\n    def __repr__(self):\n        print('x' * 100000)\n        while True: pass\nc = C()", 0,
+            SBX_END_OK);
         fixture->call.deadline_ns = sbx_clock_deadline_ms(300);
         assert_int_equal(sbx_guest_get(fixture->guest, NULL, &fixture->call, &all, &fixture->err), -ETIMEDOUT);
         assert_true(sbx_guest_alive(fixture->guest));
         fixture->call.deadline_ns = 0;
         run(fixture, "del c", 0, SBX_END_OK);
-        run(fixture, "class D:\n    def __repr__(self):\n        while True:\n            try:\n                import time\n                time.sleep(1)\n            except BaseException: pass\nd = D()", 0, SBX_END_OK);
+        run(fixture,
+            "class D:\n    def __repr__(self):\n        while True:\n            try:\n                import time\n   "
+            "             time.sleep(1)\n            except BaseException: pass\nd = D()",
+            0, SBX_END_OK);
         fixture->call.deadline_ns = sbx_clock_deadline_ms(100);
         assert_int_equal(sbx_guest_get(fixture->guest, NULL, &fixture->call, &all, NULL), -ETIMEDOUT);
         assert_false(sbx_guest_alive(fixture->guest));
@@ -395,7 +418,9 @@ static void files(void **state) {
         for (size_t i = 0; i < 20 * MIB; i++)
                 large[i] = (char)(i * 2654435761u >> 13);
         snprintf(path, sizeof(path), "sbx-guest-files-%d/a.bin", (int)getpid());
-        assert_int_equal(sbx_guest_file_write(fixture->guest, path, (struct sbx_bytes){large, 20 * MIB}, NULL, &fixture->err), 0);
+        assert_int_equal(
+                sbx_guest_file_write(fixture->guest, path, (struct sbx_bytes){large, 20 * MIB}, NULL, &fixture->err),
+                0);
         assert_int_equal(sbx_guest_file_read(fixture->guest, path, 64 * MIB, NULL, &content, &fixture->err), 0);
         assert_int_equal(content.size, 20 * MIB);
         assert_memory_equal(content.data, large, 20 * MIB);
@@ -421,7 +446,8 @@ static void framed_output(void **state) {
 
         fixture->backend.framed = true;
         start(fixture);
-        result = run(fixture, "import os, sys\nprint('a')\nos.write(2, b'b')\nos.system('echo c')\nNone", 0, SBX_END_OK);
+        result =
+                run(fixture, "import os, sys\nprint('a')\nos.write(2, b'b')\nos.system('echo c')\nNone", 0, SBX_END_OK);
         assert_string_equal(result->stdout_text.data, "a\nc\n");
         assert_string_equal(result->stderr_text.data, "b");
         run(fixture, "while True: print('x' * 1000)", 500, SBX_END_TIMEOUT);

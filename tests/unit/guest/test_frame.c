@@ -34,7 +34,8 @@ static void refuses_to_encode(void **state) {
         assert_int_equal(sbx_frame_encode(SBX_FRAME_EXEC, BYTES("{}"), bytes_of(large, 17 * MIB), &out), -EFBIG);
         assert_int_equal(sbx_frame_encode(SBX_FRAME_EXEC, BYTES("{}"), bytes_of(large, 17 * MIB - 6), &out), 0);
         sbx_buffer_clear(&out);
-        assert_int_equal(sbx_frame_encode(SBX_FRAME_GET, bytes_of(large, 64 * 1024 + 1), bytes_of(NULL, 0), &out), -EFBIG);
+        assert_int_equal(sbx_frame_encode(SBX_FRAME_GET, bytes_of(large, 64 * 1024 + 1), bytes_of(NULL, 0), &out),
+                         -EFBIG);
         assert_int_equal(sbx_frame_encode(SBX_FRAME_GET, BYTES("{}"), BYTES("x"), &out), -EINVAL);
         assert_int_equal(sbx_frame_encode(SBX_FRAME_RESULT, BYTES("{}"), BYTES("x"), &out), -EINVAL);
         assert_int_equal(sbx_frame_encode(0, BYTES("{}"), BYTES(""), &out), -EINVAL);
@@ -74,8 +75,8 @@ static void refuses_bad_frames(void **state) {
                 const char *data, *says;
                 size_t size;
         } bad[] = {
-                {"\0\0\0\0\0", "unknown type 0x00", 5},          /* no type */
-                {"\0\0\0\0\2", "unknown type 0x02", 5},          /* a request, from a guest */
+                {"\0\0\0\0\0", "unknown type 0x00", 5}, /* no type */
+                {"\0\0\0\0\2", "unknown type 0x02", 5}, /* a request, from a guest */
                 {"\0\0\0\0\x80", "unknown type 0x80", 5},
                 {"\0\0\0\0\x87", "unknown type 0x87", 5},
                 {"\0\0\0\0\xff", "unknown type 0xff", 5},
@@ -92,7 +93,8 @@ static void refuses_bad_frames(void **state) {
                 struct sbx_error err = {0};
                 size_t consumed = 7;
 
-                assert_int_equal(sbx_frame_decode(bytes_of(bad[i].data, bad[i].size), &frame, &consumed, &err), -EPROTO);
+                assert_int_equal(sbx_frame_decode(bytes_of(bad[i].data, bad[i].size), &frame, &consumed, &err),
+                                 -EPROTO);
                 assert_contains(err.message, bad[i].says);
                 assert_int_equal(frame.type, 0x42);
                 assert_int_equal(consumed, 7);
@@ -130,9 +132,9 @@ static void survives_allocation_failures(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(encodes_both_shapes),  cmocka_unit_test(refuses_to_encode),
-                cmocka_unit_test(decodes_in_pieces),    cmocka_unit_test(refuses_bad_frames),
-                cmocka_unit_test(bounds_every_header),  cmocka_unit_test(survives_allocation_failures),
+                cmocka_unit_test(encodes_both_shapes), cmocka_unit_test(refuses_to_encode),
+                cmocka_unit_test(decodes_in_pieces),   cmocka_unit_test(refuses_bad_frames),
+                cmocka_unit_test(bounds_every_header), cmocka_unit_test(survives_allocation_failures),
         };
 
         return cmocka_run_group_tests_name("frame", tests, NULL, NULL);

@@ -29,9 +29,15 @@ static void add_raw(struct scripted *scripted, const void *data, size_t size) {
 
 static void add_frame(struct scripted *scripted, uint8_t type, const char *json, const void *blob, size_t blob_size) {
         size_t json_size = strlen(json), size = 4 + json_size + blob_size;
-        unsigned char head[9] = {(unsigned char)size, (unsigned char)(size >> 8), (unsigned char)(size >> 16),
-                                 (unsigned char)(size >> 24), type, (unsigned char)json_size,
-                                 (unsigned char)(json_size >> 8), (unsigned char)(json_size >> 16), 0};
+        unsigned char head[9] = {(unsigned char)size,
+                                 (unsigned char)(size >> 8),
+                                 (unsigned char)(size >> 16),
+                                 (unsigned char)(size >> 24),
+                                 type,
+                                 (unsigned char)json_size,
+                                 (unsigned char)(json_size >> 8),
+                                 (unsigned char)(json_size >> 16),
+                                 0};
 
         add_raw(scripted, head, sizeof(head));
         add_raw(scripted, json, json_size);
@@ -65,7 +71,8 @@ static struct sbx_result *execute(struct scripted *scripted, enum sbx_end expect
                                                 .output_max_bytes = MIB,
                                                 .display_max_bytes = MIB,
                                                 .grace_ns = 100 * SBX_NS_PER_MS,
-                                                .deadline_ns = sbx_clock_deadline_ms(scripted->script.open ? 200 : 20000)};
+                                                .deadline_ns =
+                                                        sbx_clock_deadline_ms(scripted->script.open ? 200 : 20000)};
         struct sbx_result *result = NULL;
 
         if (start(scripted) < 0)
@@ -127,10 +134,10 @@ static void bad_frames(void **state) {
                 size_t size;
         } cases[] = {
                 {"\xff\xff\xff\xff\x86", "4294967300 bytes", 5},
-                {"\0\0\0\2\x86", "at most", 5},                /* 32 MiB: more than an execution's result can have */
+                {"\0\0\0\2\x86", "at most", 5}, /* 32 MiB: more than an execution's result can have */
                 {"\0\0\0\0\x99", "unknown type 0x99", 5},
                 {"\2\0\0\0\2{}", "unknown type 0x02", 7},
-                {"\2\0\0\0\x81{}", "0x81", 7},                 /* a second ready */
+                {"\2\0\0\0\x81{}", "0x81", 7}, /* a second ready */
                 {"\1\0\0\0\x86x", "no JSON length", 6},
                 {"\6\0\0\0\x84\2\0\0\0{}", "mime", 11},
                 {"\0\0\x10\0\x82 and no more", "closed its connection", 17},
@@ -180,7 +187,8 @@ static void results_of_other_requests(void **state) {
 
                 begin(&scripted);
                 for (int i = 0; i < count; i++)
-                        add_frame(&scripted, SBX_FRAME_RESULT, "{\"id\":77,\"end\":\"ok\",\"value\":\"forged\"}", NULL, 0);
+                        add_frame(&scripted, SBX_FRAME_RESULT, "{\"id\":77,\"end\":\"ok\",\"value\":\"forged\"}", NULL,
+                                  0);
                 add_frame(&scripted, SBX_FRAME_RESULT, "{\"id\":1,\"end\":\"ok\",\"value\":\"true\"}", NULL, 0);
                 if (count == 16) {
                         struct sbx_result *result = execute(&scripted, SBX_END_OK, NULL);
@@ -255,13 +263,16 @@ static void bad_handshakes(void **state) {
 }
 
 static void bad_answers(void **state) {
-        static const char *const variables[] = {"{\"id\":1,\"end\":\"ok\"}", "{\"id\":1,\"end\":\"ok\",\"variables\":[]}",
+        static const char *const variables[] = {"{\"id\":1,\"end\":\"ok\"}",
+                                                "{\"id\":1,\"end\":\"ok\",\"variables\":[]}",
                                                 "{\"id\":1,\"end\":\"ok\",\"variables\":{\"x\":5}}",
                                                 "{\"id\":1,\"end\":\"ok\",\"variables\":{\"x\":{\"type\":\"int\"}}}"};
-        static const char *const files[] = {
-                "{\"id\":1,\"end\":\"ok\"}", "{\"id\":1,\"end\":\"ok\",\"files\":{}}", "{\"id\":1,\"end\":\"ok\",\"files\":[5]}",
-                "{\"id\":1,\"end\":\"ok\",\"files\":[{\"path\":\"x\",\"size\":-1,\"mode\":0,\"mtime_ms\":0,\"type\":\"file\"}]}",
-                "{\"id\":1,\"end\":\"ok\",\"files\":[{\"path\":\"x\",\"size\":1,\"mode\":0,\"mtime_ms\":0,\"type\":\"odd\"}]}"};
+        static const char *const files[] = {"{\"id\":1,\"end\":\"ok\"}", "{\"id\":1,\"end\":\"ok\",\"files\":{}}",
+                                            "{\"id\":1,\"end\":\"ok\",\"files\":[5]}",
+                                            "{\"id\":1,\"end\":\"ok\",\"files\":[{\"path\":\"x\",\"size\":-1,\"mode\":"
+                                            "0,\"mtime_ms\":0,\"type\":\"file\"}]}",
+                                            "{\"id\":1,\"end\":\"ok\",\"files\":[{\"path\":\"x\",\"size\":1,\"mode\":0,"
+                                            "\"mtime_ms\":0,\"type\":\"odd\"}]}"};
         struct scripted scripted;
         struct sbx_buffer content = SBX_BUFFER(MIB);
         json_t *answer = NULL;
@@ -294,22 +305,22 @@ static void bad_answers(void **state) {
 
 /* ---- processes ---- */
 
-#define PRELUDE                                                                                          \
-        "import os, struct, time\n"                                                                      \
-        "def frame(kind, payload): return struct.pack('<IB', len(payload), kind) + payload\n"            \
-        "def jb(kind, text, blob=b''): return frame(kind, struct.pack('<I', len(text)) + text + blob)\n" \
-        "def send(data):\n"                                                                              \
-        "    while data: data = data[os.write(3, data):]\n"                                              \
-        "os.read(3, 65536)\n"                                                                            \
-        "send(frame(0x81, b'{\"protocol\":1,\"runtime\":\"python\",\"version\":\"3\"}'))\n"               \
+#define PRELUDE                                                                                                        \
+        "import os, struct, time\n"                                                                                    \
+        "def frame(kind, payload): return struct.pack('<IB', len(payload), kind) + payload\n"                          \
+        "def jb(kind, text, blob=b''): return frame(kind, struct.pack('<I', len(text)) + text + blob)\n"               \
+        "def send(data):\n"                                                                                            \
+        "    while data: data = data[os.write(3, data):]\n"                                                            \
+        "os.read(3, 65536)\n"                                                                                          \
+        "send(frame(0x81, b'{\"protocol\":1,\"runtime\":\"python\",\"version\":\"3\"}'))\n"                            \
         "os.read(3, 65536)\n"
 
 static void run_process(const char *code, enum sbx_end expected, const char *says, uint64_t limit_ms) {
         const char *argv[] = {SBX_TEST_PYTHON, "-I", "-S", "-c", code, NULL};
         struct plain_backend backend = {.argv = argv};
         struct sbx_guest_spec spec = {.struct_size = sizeof(spec), .label = "x", .runtime = "python"};
-        struct sbx_guest_execution execution = {.code = BYTES("x"), .output_max_bytes = MIB, .display_max_bytes = MIB,
-                                                .grace_ns = 200 * SBX_NS_PER_MS};
+        struct sbx_guest_execution execution = {
+                .code = BYTES("x"), .output_max_bytes = MIB, .display_max_bytes = MIB, .grace_ns = 200 * SBX_NS_PER_MS};
         struct sbx_guest_process *guest = NULL;
         struct sbx_result *result = NULL;
         struct sbx_error err = {0};
@@ -334,8 +345,10 @@ static void run_process(const char *code, enum sbx_end expected, const char *say
 static void floods(void **state) {
         run_process(PRELUDE "while True: send(frame(0x82, b'x' * 65536))", SBX_END_TIMEOUT, NULL, 500);
         run_process(PRELUDE "while True: send(frame(0x82, b''))", SBX_END_TIMEOUT, NULL, 500);
-        run_process(PRELUDE "f = jb(0x84, b'{\"mime\":\"text/plain\"}', b'x') * 1000\nwhile True: send(f)", SBX_END_TIMEOUT, NULL, 500);
-        run_process(PRELUDE "while True: send(jb(0x86, b'{\"id\":77,\"end\":\"ok\"}'))", SBX_END_LOST, "more than 16", 5000);
+        run_process(PRELUDE "f = jb(0x84, b'{\"mime\":\"text/plain\"}', b'x') * 1000\nwhile True: send(f)",
+                    SBX_END_TIMEOUT, NULL, 500);
+        run_process(PRELUDE "while True: send(jb(0x86, b'{\"id\":77,\"end\":\"ok\"}'))", SBX_END_LOST, "more than 16",
+                    5000);
         run_process(PRELUDE "while True: os.write(1, b'x' * 65536)", SBX_END_TIMEOUT, NULL, 500);
         run_process(PRELUDE "send(b'\\0' * (64 << 20))", SBX_END_LOST, "unknown type", 5000);
         run_process(PRELUDE "while True: send(jb(0x85, b'{\"call\":1,\"name\":\"x\"}', b'{}'))", SBX_END_LOST,
@@ -343,27 +356,35 @@ static void floods(void **state) {
 }
 
 static void drips(void **state) {
-        run_process(PRELUDE "f = jb(0x86, b'{\"id\":1,\"end\":\"ok\"}')\nfor b in f:\n    os.write(3, bytes([b]))\n    time.sleep(0.002)\ntime.sleep(100)",
+        run_process(PRELUDE "f = jb(0x86, b'{\"id\":1,\"end\":\"ok\"}')\nfor b in f:\n    os.write(3, bytes([b]))\n    "
+                            "time.sleep(0.002)\ntime.sleep(100)",
                     SBX_END_OK, NULL, 5000);
-        run_process(PRELUDE "send(struct.pack('<IB', 16 << 20, 0x84))\nwhile True:\n    send(b'x')\n    time.sleep(0.01)",
+        run_process(PRELUDE
+                    "send(struct.pack('<IB', 16 << 20, 0x84))\nwhile True:\n    send(b'x')\n    time.sleep(0.01)",
                     SBX_END_TIMEOUT, NULL, 500);
 }
 
 /* A file of 64 MiB that nobody asked for must not fill the host's memory. */
 static void large_results(void **state) {
-        run_process(PRELUDE "send(jb(0x86, b'{\"id\":1,\"end\":\"ok\"}', b'x' * (64 << 20)))", SBX_END_LOST, "at most", 10000);
+        run_process(PRELUDE "send(jb(0x86, b'{\"id\":1,\"end\":\"ok\"}', b'x' * (64 << 20)))", SBX_END_LOST, "at most",
+                    10000);
         run_process(PRELUDE "send(jb(0x86, b'{\"id\":1,\"end\":\"ok\"}', b'x' * (13 << 20)))", SBX_END_OK, NULL, 10000);
-        run_process(PRELUDE "send(jb(0x86, b'{\"id\":1,\"end\":\"ok\",\"value\":\"' + b'x' * (5 << 20) + b'\"}'))", SBX_END_LOST,
-                    NULL, 10000);
+        run_process(PRELUDE "send(jb(0x86, b'{\"id\":1,\"end\":\"ok\",\"value\":\"' + b'x' * (5 << 20) + b'\"}'))",
+                    SBX_END_LOST, NULL, 10000);
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(bad_results),    cmocka_unit_test(bad_frames),
-                cmocka_unit_test(bad_displays_and_calls), cmocka_unit_test(results_of_other_requests),
-                cmocka_unit_test(deep_and_wide_json),     cmocka_unit_test(silence),
-                cmocka_unit_test(bad_handshakes), cmocka_unit_test(bad_answers),
-                cmocka_unit_test(floods),         cmocka_unit_test(drips),
+                cmocka_unit_test(bad_results),
+                cmocka_unit_test(bad_frames),
+                cmocka_unit_test(bad_displays_and_calls),
+                cmocka_unit_test(results_of_other_requests),
+                cmocka_unit_test(deep_and_wide_json),
+                cmocka_unit_test(silence),
+                cmocka_unit_test(bad_handshakes),
+                cmocka_unit_test(bad_answers),
+                cmocka_unit_test(floods),
+                cmocka_unit_test(drips),
                 cmocka_unit_test(large_results),
         };
 

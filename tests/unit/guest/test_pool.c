@@ -11,7 +11,8 @@
 #include "guest/pool.h"
 #include "plain_backend.h"
 
-static const struct sbx_guest_spec plain_spec = {.struct_size = sizeof(plain_spec), .label = "test", .runtime = "python"};
+static const struct sbx_guest_spec plain_spec = {
+        .struct_size = sizeof(plain_spec), .label = "test", .runtime = "python"};
 
 static void wait_for(const atomic_int *counter, int value) {
         for (int i = 0; i < 20000 && atomic_load(counter) < value; i++)

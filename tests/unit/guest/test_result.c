@@ -48,9 +48,9 @@ static void sets_output(void **state) {
         check_output("", 0, false, "", 0);
         check_output("", 0, true, "", 0);
         check_output("a\0b", 3, false, "a\0b", 3);
-        check_output("a\xc3\xa9", 3, true, "a\xc3\xa9", 3);         /* whole: stays */
-        check_output("a\xe2\x82", 3, true, "a", 1);                 /* half of a character: dropped */
-        check_output("a\xe2\x82", 3, false, "a\xef\xbf\xbd", 4);    /* the guest wrote it so: repaired */
+        check_output("a\xc3\xa9", 3, true, "a\xc3\xa9", 3);      /* whole: stays */
+        check_output("a\xe2\x82", 3, true, "a", 1);              /* half of a character: dropped */
+        check_output("a\xe2\x82", 3, false, "a\xef\xbf\xbd", 4); /* the guest wrote it so: repaired */
         check_output("a\xf0\x9f\x98", 4, true, "a", 1);
         check_output("\x80\x80\x80\x80", 4, true, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd", 12);
 }
@@ -113,8 +113,10 @@ static void survives_allocation_failures(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(names_of_ends),    cmocka_unit_test(sets_text),
-                cmocka_unit_test(sets_output),      cmocka_unit_test(encodes_displays),
+                cmocka_unit_test(names_of_ends),
+                cmocka_unit_test(sets_text),
+                cmocka_unit_test(sets_output),
+                cmocka_unit_test(encodes_displays),
                 cmocka_unit_test(survives_allocation_failures),
         };
 
