@@ -60,7 +60,9 @@ class Case(unittest.TestCase):
 
     def start(self, *args, **popen):
         env = environment(self.home, **popen.pop("env", {}))
-        process = subprocess.Popen([PROGRAM, *args], cwd=self.project, env=env, **popen)
+        # What `nohup` made this run ignore, the program would go on ignoring.
+        process = subprocess.Popen([PROGRAM, *args], cwd=self.project, env=env, **popen,
+                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
         self.addCleanup(finish, process)
         return process
 
