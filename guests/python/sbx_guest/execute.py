@@ -14,10 +14,18 @@ _COROUTINE = 0x80  # CO_COROUTINE: the code awaits at its top level
 _MISSING = object()
 
 
-def _run(session, filename, source):
+def _take(session, filename, source):
+    """(text, None) of the source, which is kept for tracebacks, or (None, exception). Not to be interrupted half-way."""
+    try:
+        text = decode(source, filename)
+        session.sources.keep(filename, text)
+    except (SyntaxError, MemoryError) as error:
+        return None, error
+    return text, None
+
+
+def _run(session, filename, text):
     """Compiles and runs. Everything in here may be interrupted."""
-    text = decode(source, filename)
-    session.sources.keep(filename, text)
     code, marked = compile_source(text, filename)
     namespace = session.namespace
     namespace.pop(VALUE, None)
@@ -125,7 +133,10 @@ def execute(session, request, source):
     answer = {"id": request["id"]}
     blob = b""
     filename = session.sources.name(request.get("filename") or "<execution>")
-    assigned, error = session.guard(_run, session, filename, source)
+    text, error = _take(session, filename, source)
+    if error is None:
+        assigned, error = session.guard(_run, session, filename, text)
+    source = text = None
     if error is None:
         blob, error = session.guard(_present, session, assigned, answer)
         blob = blob or b""

@@ -7,8 +7,10 @@ import sys
 class _Loader:
     """Stands in for a module's loader until the module is loaded."""
 
-    def __init__(self, loader, callback):
+    def __init__(self, loader, callbacks, name, callback):
         self._loader = loader
+        self._callbacks = callbacks
+        self._name = name
         self._callback = callback
 
     def create_module(self, spec):
@@ -16,7 +18,11 @@ class _Loader:
 
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
+        try:
+            self._loader.exec_module(module)
+        except BaseException:
+            self._callbacks[self._name] = self._callback  # for the next try
+            raise
         self._callback(module)
 
 
@@ -46,7 +52,7 @@ class Watcher:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, callback)
+                    spec.loader = _Loader(spec.loader, self._callbacks, name, callback)
                 return spec
         self._callbacks[name] = callback
         return None

@@ -105,14 +105,14 @@ class Session:
             os._exit(code & 0xFF)
 
     def clear(self):
-        """Ends with an empty namespace; modules stay imported."""
+        """Ends with an empty namespace; modules stay imported. What was in it is returned: dropping it runs user code."""
         old = dict(self.namespace)
         self.namespace.clear()
         for name in ("__name__", "__doc__", "__package__", "__loader__", "__spec__"):
             self.namespace[name] = None
         self.namespace["__name__"] = "__main__"
         self.namespace["__builtins__"] = builtins
-        old.clear()
+        return old
 
 
 def reseed():

@@ -156,10 +156,10 @@ class Worker:
         return {"repr": cap(jsontext.clean(bounded_repr(value)), 64 << 10), **self._names()}, b""
 
     def _clear(self, payload):
-        return self._guarded(jsontext.loads(payload), self._clear_variables)
+        return self._guarded(jsontext.loads(payload), self._drop_variables, self.session.clear())
 
-    def _clear_variables(self):
-        self.session.clear()
+    def _drop_variables(self, old):
+        old.clear()
         gc.collect()
         return self._names(), b""
 
