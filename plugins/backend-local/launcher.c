@@ -18,32 +18,8 @@
 #include "syscalls.h"
 #include "util.h"
 
-static void send_reply(const struct zygote_reply *reply, int fd) {
-        struct iovec iov = {(void *)reply, sizeof(*reply)};
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = {0};
-        struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-
-        if (fd >= 0) {
-                message.msg_control = &control;
-                message.msg_controllen = sizeof(control);
-                control.header.cmsg_level = SOL_SOCKET;
-                control.header.cmsg_type = SCM_RIGHTS;
-                control.header.cmsg_len = CMSG_LEN(sizeof(int));
-                memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-        }
-        while (sendmsg(ZYGOTE_SOCKET_FD, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
-                ;
-}
-
 static int fail(const struct sbx_error *err) {
-        struct zygote_reply reply = {.type = ZYGOTE_FAILED, .code = err->code != 0 ? err->code : -EIO};
-
-        snprintf(reply.text, sizeof(reply.text), "%s", err->message[0] != '\0' ? err->message : "the launcher failed");
-        snprintf(reply.hint, sizeof(reply.hint), "%s", err->hint);
-        send_reply(&reply, -1);
+        zygote_reply_failure(0, err);
         return 1;
 }
 
@@ -173,7 +149,7 @@ static int start_jailed(const struct jail_config *config, struct sbx_error *err)
                 r = build_and_become(config, privileged, userns_fd, err);
                 return r < 0 ? r : -EIO;
         }
-        send_reply(&reply, pidfd);
+        zygote_reply_send(&reply, pidfd);
         return 0;
 }
 
@@ -194,7 +170,7 @@ static int start_unjailed(const struct jail_config *config, struct sbx_error *er
         if (pidfd < 0)
                 return sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, "Linux 5.13 or later is needed", "pidfd_open: %s",
                                      strerror(errno));
-        send_reply(&reply, pidfd);
+        zygote_reply_send(&reply, pidfd);
         return become_interpreter(config, err);
 }
 

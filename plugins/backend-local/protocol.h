@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include <snipara-sandbox/types.h>
+
 #define ZYGOTE_SOCKET_FD 3 /* in the launcher and the zygote */
 #define ZYGOTE_CONFIG_FD 4
 
@@ -45,6 +47,10 @@ struct zygote_reply {
         char text[1024];
         char hint[512];
 };
+
+/* reply.c, for the launcher and the zygote. `fd` goes along with the reply; -1: none. A server that is gone misses it. */
+void zygote_reply_send(const struct zygote_reply *reply, int fd);
+void zygote_reply_failure(uint64_t id, const struct sbx_error *err); /* ZYGOTE_FAILED with the error's texts */
 
 /* The report of a guest comes over a pipe of its own, from the guest before any foreign code runs in it: lines of
  * "name TAB state TAB detail LF"; the last line is "ready" or "failed TAB errno TAB message TAB hint". */

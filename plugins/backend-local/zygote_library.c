@@ -30,34 +30,6 @@ EXPORT void sbx_zygote_settle(struct zygote *zygote, const char *failure);
 EXPORT const char *sbx_zygote_scratch(const struct zygote *zygote);
 EXPORT void sbx_zygote_end(void);
 
-static void send_reply(struct zygote_reply *reply, int fd) {
-        struct iovec iov = {reply, sizeof(*reply)};
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = {0};
-        struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
-
-        if (fd >= 0) {
-                message.msg_control = &control;
-                message.msg_controllen = sizeof(control);
-                control.header.cmsg_level = SOL_SOCKET;
-                control.header.cmsg_type = SCM_RIGHTS;
-                control.header.cmsg_len = CMSG_LEN(sizeof(int));
-                memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-        }
-        while (sendmsg(ZYGOTE_SOCKET_FD, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
-                ;
-}
-
-static void send_failure(uint64_t id, const struct sbx_error *err) {
-        struct zygote_reply reply = {.type = ZYGOTE_FAILED, .code = err->code, .id = id};
-
-        snprintf(reply.text, sizeof(reply.text), "%s", err->message);
-        snprintf(reply.hint, sizeof(reply.hint), "%s", err->hint);
-        send_reply(&reply, -1);
-}
-
 /* A request and its descriptors. 1; 0: the server is gone; negative errno. */
 static int receive(struct zygote_request *request, struct zygote_spawn *spawn) {
         struct iovec iov = {request, sizeof(*request)};
@@ -126,7 +98,7 @@ static int handle_spawn(struct zygote *zygote, const struct zygote_spawn *spawn)
         pid_t pid = -1;
 
         if (zygote->broken.code != 0) {
-                send_failure(spawn->request->id, &zygote->broken);
+                zygote_reply_failure(spawn->request->id, &zygote->broken);
                 return 1;
         }
         if (r < 0 || spawn->fd_count < ZYGOTE_SPAWN_FDS ||
@@ -137,7 +109,7 @@ static int handle_spawn(struct zygote *zygote, const struct zygote_spawn *spawn)
         if (r == 0)
                 return 0;
         if (r < 0) {
-                send_failure(spawn->request->id, &err);
+                zygote_reply_failure(spawn->request->id, &err);
                 return 1;
         }
         zygote->spawned = true;
@@ -146,7 +118,7 @@ static int handle_spawn(struct zygote *zygote, const struct zygote_spawn *spawn)
                 .pid = pid,
                 .scratch = spawn->request->scratch[0] != '\0' ? strdup(spawn->request->scratch) : NULL,
         };
-        send_reply(&reply, pidfd);
+        zygote_reply_send(&reply, pidfd);
         close(pidfd);
         return 1;
 }
@@ -161,7 +133,7 @@ static void handle_status(struct zygote *zygote, const struct zygote_request *re
         }
         if (orphans)
                 zygote_kill_orphans(zygote);
-        send_reply(&reply, -1);
+        zygote_reply_send(&reply, -1);
 }
 
 static void handle_release(struct zygote *zygote, uint64_t id) {
@@ -271,7 +243,7 @@ static int begin(struct zygote *zygote, struct sbx_error *err) {
                                      "this kernel does not tell where a thread's id is kept (PR_GET_TID_ADDRESS)");
         if (wait_for_filter(zygote, err) < 0)
                 return err->code;
-        send_reply(&reply, -1);
+        zygote_reply_send(&reply, -1);
         zygote->announced = true;
         return 0;
 }
@@ -308,7 +280,7 @@ int sbx_zygote_serve(struct zygote *zygote) {
         struct sbx_error err = {0};
 
         if (!zygote->announced && begin(zygote, &err) < 0) {
-                send_failure(0, &err);
+                zygote_reply_failure(0, &err);
                 _exit(1);
         }
         for (;;) {
@@ -403,7 +375,7 @@ struct zygote *sbx_zygote_open(void) {
 
         if (zygote == NULL || set_up(zygote, &err) < 0) {
                 sbx_error_set(&err, -ENOMEM, LOCAL_ORIGIN, NULL, "out of memory");
-                send_failure(0, &err);
+                zygote_reply_failure(0, &err);
                 _exit(1);
         }
         return zygote;
