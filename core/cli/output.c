@@ -118,28 +118,31 @@ static void show_message(const struct sbx_cli_stream *stream, enum sbx_cli_style
                 (void)sbx_cli_write(stream, sbx_buffer_bytes(&out));
 }
 
+SBX_PRINTF(5, 0)
+static void show_formatted(const struct sbx_cli *cli, enum sbx_cli_style style, const char *label, const char *hint,
+                           const char *format, va_list args) {
+        char text[SBX_ERROR_MESSAGE_MAX];
+
+        if (vsnprintf(text, sizeof(text), format, args) < 0)
+                text[0] = '\0';
+        sbx_error_trim_(text, sizeof(text));
+        show_message(&cli->err, style, label, text, hint);
+}
+
 void sbx_cli_error(const struct sbx_cli *cli, const char *hint, const char *format, ...) {
-        struct sbx_error err = {0};
         va_list args;
 
         va_start(args, format);
-        if (vsnprintf(err.message, sizeof(err.message), format, args) < 0)
-                err.message[0] = '\0';
+        show_formatted(cli, SBX_CLI_RED, "error: ", hint, format, args);
         va_end(args);
-        sbx_error_trim_(err.message, sizeof(err.message));
-        show_message(&cli->err, SBX_CLI_RED, "error: ", err.message, hint);
 }
 
 void sbx_cli_warning(const struct sbx_cli *cli, const char *hint, const char *format, ...) {
-        struct sbx_error err = {0};
         va_list args;
 
         va_start(args, format);
-        if (vsnprintf(err.message, sizeof(err.message), format, args) < 0)
-                err.message[0] = '\0';
+        show_formatted(cli, SBX_CLI_YELLOW, "warning: ", hint, format, args);
         va_end(args);
-        sbx_error_trim_(err.message, sizeof(err.message));
-        show_message(&cli->err, SBX_CLI_YELLOW, "warning: ", err.message, hint);
 }
 
 void sbx_cli_error_show(const struct sbx_cli *cli, const struct sbx_error *err) {
