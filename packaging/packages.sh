@@ -4,7 +4,8 @@
 # ./quickstart and ./run-tests; they set `top`.
 
 packages_build=(gcc libc6-dev meson ninja-build pkg-config python3
-                libjansson-dev libconfig-dev libmd-dev libseccomp-dev libedit-dev)
+                libjansson-dev libconfig-dev libmd-dev libseccomp-dev libedit-dev
+                libcurl4-openssl-dev libsqlite3-dev)
 packages_test=("${packages_build[@]}" g++ clang libclang-rt-14-dev libcmocka-dev bubblewrap shellcheck procps util-linux
                binutils)
 

@@ -179,6 +179,7 @@ static int load_layers(struct sbx_config *config, const char *system_directory,
         struct sbx_config_places places = {.system = system_directory, .project = config->project};
         int r = 0;
 
+        config->ignores_environment = no_environment;
         if (!no_environment) {
                 r = load_variables(config, logger, err);
                 if (r < 0)
@@ -285,6 +286,23 @@ bool sbx_config_bool(const struct sbx_config *config, const char *name) {
         const struct sbx_value *value = sbx_settings_get(&config->settings, name);
 
         return value != NULL && value->boolean;
+}
+
+const char *sbx_config_environment(const struct sbx_config *config, const char *name) {
+        const struct sbx_variable *variable;
+        const char *value;
+
+        if (config->ignores_environment)
+                return NULL;
+        value = getenv(name);
+        if (value != NULL && value[0] != '\0')
+                return value;
+        variable = sbx_variables_find(&config->dotenv, name);
+        return variable != NULL ? variable->value : NULL;
+}
+
+const char *sbx_config_directory(const struct sbx_config *config) {
+        return config->project;
 }
 
 const char *const *sbx_config_files(const struct sbx_config *config) {

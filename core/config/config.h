@@ -81,5 +81,11 @@ const struct sbx_plugin_entry *sbx_config_plugin_find(const struct sbx_config *c
 int sbx_config_plugin_settings(const struct sbx_config *config, const char *name, const struct sbx_option *table,
                                struct sbx_settings *ret_settings, struct sbx_error *err);
 
+/* A variable of the process's environment, else of the project's .env. NULL: in neither, empty, or both are ignored
+ * (SBX_RUNTIME_NO_ENVIRONMENT). For variables that belong to others, such as OPENAI_API_KEY. */
+const char *sbx_config_environment(const struct sbx_config *config, const char *name);
+/* The project's directory, absolute. */
+const char *sbx_config_directory(const struct sbx_config *config);
+
 /* Files that were read, lowest layer first (.env is the last), for `config show`; NULL-terminated. */
 const char *const *sbx_config_files(const struct sbx_config *config);

@@ -175,6 +175,7 @@ struct sbx_config {
         struct sbx_settings settings;
         char **files;            /* NULL-terminated */
         char *project, *working; /* absolute directories */
+        bool ignores_environment;
 };
 /* Like sbx_config_load, with another place for the system's configuration. */
 int sbx_config_load_from(const char *system_directory, const struct sbx_runtime_options *options,

@@ -51,6 +51,8 @@ const struct sbx_option sbx_core_options[] = {
         SETTING(STRING, "model", "openai/gpt-4o-mini", "Model that the provider is asked for, as provider/model."),
         RANGE(FLOAT, "temperature", "0.0", NULL, 0, 2, "Sampling temperature."),
         SECRET("api_key", "API key of the provider; better set in the environment than in a file."),
+        SETTING(STRING, "api_base", NULL,
+                "Address of an OpenAI-compatible API or a LiteLLM proxy that is asked instead of the model's own."),
 
         /* limits of a run */
         RANGE(INT, "max_depth", "4", "levels", 1, SBX_HARD_DEPTH_MAX, "How deep completions may call completions."),
@@ -62,11 +64,19 @@ const struct sbx_option sbx_core_options[] = {
         SETTING(BOOL, "parallel_tools", "false", "Run the tool calls of one model answer side by side."),
         RANGE(INT, "max_parallel", "5", "calls", 1, 64, "Tool calls that may run side by side."),
         SETTING(BOOL, "sub_calls_enabled", "true", "Let code in a session ask the model."),
-        RANGE(INT, "sub_calls_max_per_turn", "5", "calls", 0, 100, "Sub-calls of one turn."),
+        RANGE(INT, "sub_calls_max_per_turn", "5", "calls", 0, 10000, "Sub-calls of one turn."),
         RANGE(FLOAT, "sub_calls_budget_inheritance", "0.5", NULL, 0, 1,
               "Part of the remaining token budget that a sub-call gets."),
         RANGE(FLOAT, "sub_calls_max_cost_per_session", "1.0", "US dollars", 0, SBX_HARD_COST_MAX_USD,
               "What the sub-calls of a session may cost."),
+        RANGE(FLOAT, "cost_limit", "2.0", "US dollars", 0, SBX_HARD_COST_MAX_USD, "What one run may cost."),
+        CHOICE("code_mode", "runs", "off|runs|always",
+               "When code in a session may call tools and the model: never, in runs, or in every execution."),
+        SETTING(STRINGS, "code_tools", "*",
+                "Tools that code in a session may call: names, or the beginning of names and a *."),
+        SETTING(STRINGS, "model_tools", "*", "Tools that the model of a run may call, as in code_tools."),
+        SETTING(STRINGS, "client_tools", "",
+                "Tools that look at files of this host, and that clients of a transport may call all the same."),
 
         /* logs */
         SETTING(PATH, "log_dir", "./logs", "Directory of trajectory logs."),

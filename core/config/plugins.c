@@ -174,16 +174,32 @@ int sbx_entry_set(struct sbx_entry *entry, struct sbx_raws *raws, struct sbx_raw
 }
 
 int sbx_entries_built_in(struct sbx_config *config, struct sbx_error *err) {
-        static const char *const bundle[][2] = {{"local", "backend-local"}, {"mcp", "transport-mcp"}};
+        static const struct {
+                const char *name, *plugin, *option, *value;
+        } bundle[] = {
+                {"local", "backend-local", NULL, NULL},
+                {"mcp", "transport-mcp", NULL, NULL},
+                {"litellm", "llm-litellm", NULL, NULL},
+                {"jsonl", "sink-jsonl", "events", "runs"},
+                {"snipara", "context-snipara", NULL, NULL},
+                {"files", "context-files", NULL, NULL},
+        };
 
         for (size_t i = 0; i < sizeof(bundle) / sizeof(bundle[0]); i++) {
                 struct sbx_entry *entry = NULL;
-                int r = add_entry(config, bundle[i][0], &entry, err);
+                struct sbx_raw raw = {0};
+                int r = add_entry(config, bundle[i].name, &entry, err);
 
                 if (r < 0)
                         return r;
-                if (replace_text(&entry->plugin, bundle[i][1]) < 0)
+                if (replace_text(&entry->plugin, bundle[i].plugin) < 0)
                         return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
+                if (bundle[i].option != NULL &&
+                    (sbx_raw_from_text(bundle[i].option, bundle[i].value, "default", "/", &raw) < 0 ||
+                     sbx_raws_put(&entry->files, &raw) < 0)) {
+                        sbx_raw_clear(&raw);
+                        return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
+                }
                 entry->shown.built_in = true;
         }
         return 0;

@@ -56,7 +56,7 @@ static int encode_request(struct execution *run, struct sbx_error *err) {
         if (r == 0)
                 r = sbx_buffer_printf(
                         &text, "{\"id\":%" PRId64 ",\"memory_bytes\":%" PRIu64 ",\"tools\":%s,\"filename\":", run->id,
-                        request->memory_bytes, request->tool_call != NULL ? "true" : "false");
+                        request->memory_bytes, request->code_calls != NULL ? "true" : "false");
         if (r == 0)
                 r = sbx_json_encode(name, &text);
         if (r == 0)
@@ -140,6 +140,7 @@ static int take_tool_call(struct execution *run, const struct sbx_frame *frame, 
         const struct sbx_guest_execution *request = run->request;
         _cleanup_buffer_ struct sbx_buffer value = SBX_BUFFER(REPLY_MAX - HEAD_MAX);
         _cleanup_json_ json_t *header = NULL;
+        struct sbx_error problem = {0};
         const char *name = NULL;
         int64_t call;
         int r = parse_header(frame->json, "tool_call", &header, err);
@@ -154,11 +155,11 @@ static int take_tool_call(struct execution *run, const struct sbx_frame *frame, 
                                      "a tool call before the answer to the last one was taken");
         if (run->exchange.stop != SBX_STOP_NONE)
                 return fail_tool(run, call, "the execution is being stopped", err);
-        if (request->tool_call == NULL)
+        if (request->code_calls == NULL)
                 return fail_tool(run, call, "no tools can be called from this execution", err);
-        r = request->tool_call(request->tool_data, name, frame->blob, &value);
+        r = request->code_calls->answer(request->code_calls->data, name, frame->blob, NULL, &value, &problem);
         if (r < 0)
-                return fail_tool(run, call, value.size > 0 ? value.data : SBX_ERRNO_TEXT(r), err);
+                return fail_tool(run, call, problem.code != 0 ? problem.message : SBX_ERRNO_TEXT(r), err);
         return reply_to_tool(run, call, true, sbx_buffer_bytes(&value), err);
 }
 

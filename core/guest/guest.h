@@ -32,6 +32,16 @@ const json_t *sbx_guest_info(const struct sbx_guest_process *guest);
 const json_t *sbx_guest_names(const struct sbx_guest_process *guest);
 int sbx_guest_limit(struct sbx_guest_process *guest, const struct sbx_limits *limits, struct sbx_error *err);
 
+/* Answers calls that code makes back to the host while it runs (a tool_call frame). By the thread that executes, one
+ * call at a time; the guest waits, and the time does not count as the execution's own. `call` ends with the execution's
+ * cancellation or the caller's deadline. 0 and one JSON value in `ret_result` (at most 16 MiB); or negative, and the code
+ * gets the error's message as an exception. */
+struct sbx_code_calls {
+        void *data;
+        int (*answer)(void *data, const char *name, struct sbx_bytes arguments, const struct sbx_call *call,
+                      struct sbx_buffer *ret_result, struct sbx_error *err);
+};
+
 struct sbx_guest_execution {
         struct sbx_bytes code; /* any bytes: what is not UTF-8 comes back as an `error` end */
         const char *filename;
@@ -43,9 +53,7 @@ struct sbx_guest_execution {
         size_t display_max_bytes;  /* of all display frames together */
         const struct sbx_output_events *events;
         const char *session_id, *notice; /* copied into the result; NULL: stays NULL there */
-        /* Answers a tool_call frame of in-sandbox code; NULL: such calls fail. (Used by code mode.) */
-        int (*tool_call)(void *data, const char *name, struct sbx_bytes arguments, struct sbx_buffer *result);
-        void *tool_data;
+        const struct sbx_code_calls *code_calls; /* NULL: calls back to the host fail */
 };
 /* Runs code to its end, whatever that is. 0 and a result; negative only when the request could not be sent at all
  * (-ESRCH: the guest was dead before). After an end of `killed`, `lost`, or a kill after the grace period, the guest is

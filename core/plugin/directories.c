@@ -93,6 +93,8 @@ static int find_installed(struct sbx_directories *found) {
         if (r == 0)
                 r = place(&found->guests, prefix, SBX_GUESTDIR);
         if (r == 0)
+                r = place(&found->data, prefix, SBX_DATADIR);
+        if (r == 0)
                 r = place(&found->config, prefix, SBX_CONFDIR);
         return r;
 }
@@ -111,6 +113,8 @@ static int find_built(const char *variable, struct sbx_directories *found, struc
                 r = join(&found->libexec, root, "/plugins");
         if (r == 0)
                 r = join(&found->guests, root, "/guests");
+        if (r == 0)
+                r = join(&found->data, root, "/plugins");
         if (r == 0)
                 r = join(&found->config, "", SBX_CONFDIR);
         return r;
@@ -223,6 +227,7 @@ void sbx_directories_free(struct sbx_directories *directories) {
         free(directories->plugins);
         free(directories->libexec);
         free(directories->guests);
+        free(directories->data);
         free(directories->config);
         free(directories->state);
         free(directories->runtime);

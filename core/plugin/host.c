@@ -5,11 +5,32 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/thread.h"
+
+/* Settings of the core that are some plugins' business, by kind. A secret goes to those alone that need it. */
+static const struct {
+        uint32_t kind;
+        const char *name;
+} shared_settings[] = {
+        {SBX_PLUGIN_PROVIDER, "api_base"},
+        {SBX_PLUGIN_PROVIDER, "api_key"},
+        {SBX_PLUGIN_PROVIDER, "model"},
+        {SBX_PLUGIN_PROVIDER, "temperature"},
+        {SBX_PLUGIN_PROVIDER, "log_dir"},
+        {SBX_PLUGIN_CONTEXT, "snipara_api_key"},
+        {SBX_PLUGIN_CONTEXT, "snipara_project_slug"},
+        {SBX_PLUGIN_CONTEXT, "snipara_base_url"},
+        {SBX_PLUGIN_CONTEXT, "memory_enabled"},
+        {SBX_PLUGIN_SINK, "log_dir"},
+};
+#define SHARED_COUNT (sizeof(shared_settings) / sizeof(shared_settings[0]))
 
 struct sbx_host_state {
         struct sbx_host services;
         struct sbx_host_setup setup;
-        char *libexec;
+        char *libexec, *data;
+        char *shared[SHARED_COUNT]; /* texts of shared_settings that were asked for */
+        pthread_mutex_t lock;       /* protects `shared` */
 };
 
 static void host_log(struct sbx_host_state *self, int level, const char *message) {
@@ -82,6 +103,50 @@ static const char *host_option_item(struct sbx_host_state *self, const char *nam
         return index < count ? find_value(self, name, TYPE_BIT(SBX_OPTION_STRINGS))->strings[index] : NULL;
 }
 
+/* ---- settings and environment ---------------------------------------------------------------------------- */
+
+static char *setting_text(const struct sbx_value *value) {
+        char *text = NULL;
+        int r;
+
+        switch (value->type) {
+        case SBX_OPTION_BOOL:
+                return strdup(value->boolean ? "true" : "false");
+        case SBX_OPTION_FLOAT:
+                r = asprintf(&text, "%.15g", value->real);
+                break;
+        case SBX_OPTION_INT:
+        case SBX_OPTION_SIZE:
+        case SBX_OPTION_DURATION:
+                r = asprintf(&text, "%lld", (long long)value->integer);
+                break;
+        default:
+                return value->string != NULL ? strdup(value->string) : NULL;
+        }
+        return r < 0 ? NULL : text;
+}
+
+static const char *host_setting(struct sbx_host_state *self, const char *name) {
+        for (size_t i = 0; name != NULL && i < SHARED_COUNT; i++) {
+                const struct sbx_value *value;
+
+                if (shared_settings[i].kind != self->setup.kind || strcmp(shared_settings[i].name, name) != 0)
+                        continue;
+                value = sbx_settings_get(sbx_config_core(self->setup.config), name);
+                if (value == NULL || !value->set)
+                        return NULL;
+                SBX_LOCKED(&self->lock);
+                if (self->shared[i] == NULL)
+                        self->shared[i] = setting_text(value);
+                return self->shared[i];
+        }
+        return NULL;
+}
+
+static const char *host_environment(struct sbx_host_state *self, const char *name) {
+        return name != NULL ? sbx_config_environment(self->setup.config, name) : NULL;
+}
+
 /* ---- the rest -------------------------------------------------------------------------------------------- */
 
 static uint64_t host_clock_ns(struct sbx_host_state *self) {
@@ -132,6 +197,10 @@ static const char *host_directory(struct sbx_host_state *self, const char *name)
                 return directories->guests;
         if (strcmp(name, "plugins") == 0)
                 return directories->plugins;
+        if (strcmp(name, "data") == 0)
+                return self->data;
+        if (strcmp(name, "project") == 0)
+                return sbx_config_directory(self->setup.config);
         if (strcmp(name, "state") == 0)
                 return writable_directory(self, name, directories->state);
         if (strcmp(name, "runtime") == 0)
@@ -216,7 +285,18 @@ static const struct sbx_host host_template = {
         .output_new = host_output_new,
         .output_bytes = host_output_bytes,
         .output_free = host_output_free,
+        .setting = host_setting,
+        .environment = host_environment,
 };
+
+/* In the build tree helper programs and data files lie beside the plugin that they belong to. */
+static char *plugin_directory(const struct sbx_host_setup *setup, const char *directory) {
+        char *path = NULL;
+
+        if (!setup->directories->build_tree)
+                return strdup(directory);
+        return asprintf(&path, "%s/%s", directory, setup->plugin_name) < 0 ? NULL : path;
+}
 
 struct sbx_host_state *sbx_host_new(const struct sbx_host_setup *setup) {
         struct sbx_host_state *state = calloc(1, sizeof(*state));
@@ -227,13 +307,11 @@ struct sbx_host_state *sbx_host_new(const struct sbx_host_setup *setup) {
         state->services = host_template;
         state->services.self = state;
         state->services.instance_name = setup->instance_name;
-        /* In the build tree helper programs lie beside the plugin that they belong to. */
-        if (!setup->directories->build_tree)
-                state->libexec = strdup(setup->directories->libexec);
-        else if (asprintf(&state->libexec, "%s/%s", setup->directories->libexec, setup->plugin_name) < 0)
-                state->libexec = NULL;
-        if (state->libexec == NULL) {
-                free(state);
+        pthread_mutex_init(&state->lock, NULL);
+        state->libexec = plugin_directory(setup, setup->directories->libexec);
+        state->data = plugin_directory(setup, setup->directories->data);
+        if (state->libexec == NULL || state->data == NULL) {
+                sbx_host_free(state);
                 return NULL;
         }
         return state;
@@ -246,6 +324,10 @@ const struct sbx_host *sbx_host_services(const struct sbx_host_state *state) {
 void sbx_host_free(struct sbx_host_state *state) {
         if (state == NULL)
                 return;
+        for (size_t i = 0; i < SHARED_COUNT; i++)
+                free(state->shared[i]);
+        pthread_mutex_destroy(&state->lock);
         free(state->libexec);
+        free(state->data);
         free(state);
 }

@@ -78,6 +78,8 @@ static int open_plugin(struct sbx_slot *slot, const struct sbx_slot_services *se
         const struct sbx_host_setup setup = {
                 .instance_name = slot->entry->name,
                 .plugin_name = slot->module->plugin.name,
+                .kind = slot->module->plugin.kind,
+                .config = services->config,
                 .settings = &slot->own,
                 .logger = services->logger,
                 .directories = services->directories,

@@ -84,6 +84,8 @@ char *sbx_plugin_file_name(const char *path);
 
 struct sbx_host_setup {
         const char *instance_name, *plugin_name;
+        uint32_t kind; /* of the plugin: enum sbx_plugin_kind */
+        const struct sbx_config *config;
         const struct sbx_settings *settings;
         const struct sbx_logger *logger;
         const struct sbx_directories *directories;

@@ -52,6 +52,13 @@ static const struct sbx_option backend_options[] = {
         {.name = NULL},
 };
 
+/* core/trajectory chooses what a sink gets. */
+static const struct sbx_option sink_options[] = {
+        {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_ENUM, .name = "events", .default_value = "all",
+         .choices = "all|runs", .help = "Which events it gets: all, or those of runs (run, agent) alone."},
+        {.name = NULL},
+};
+
 static const struct sbx_kind kinds[] = {
         {SBX_PLUGIN_BACKEND, "backend", "backend-", sizeof(struct sbx_backend_ops), SIZE_THROUGH(backend, guest_close),
          backend_operations, backend_options},
@@ -60,7 +67,7 @@ static const struct sbx_kind kinds[] = {
         {SBX_PLUGIN_CONTEXT, "context", "context-", sizeof(struct sbx_context_ops), SIZE_THROUGH(context, call),
          context_operations, no_options},
         {SBX_PLUGIN_SINK, "sink", "sink-", sizeof(struct sbx_sink_ops), SIZE_THROUGH(sink, event), sink_operations,
-         no_options},
+         sink_options},
         {SBX_PLUGIN_TRANSPORT, "transport", "transport-", sizeof(struct sbx_transport_ops),
          SIZE_THROUGH(transport, serve), transport_operations, no_options},
         {SBX_PLUGIN_STORE, "store", "store-", sizeof(struct sbx_store_ops), SIZE_THROUGH(store, remove),

@@ -13,7 +13,7 @@ struct sbx_registry;
 /* Directories of the installation, made absolute: configured at build time, or relative to the program when it runs
  * from the build tree (SNIPARA_SANDBOX_BUILD_ROOT is set by the development environment only). */
 struct sbx_directories {
-        char *plugins, *libexec, *guests, *config;
+        char *plugins, *libexec, *guests, *data, *config;
         char *state, *runtime; /* made at the first use; NULL: the user has no home directory */
         bool build_tree;       /* a plugin is plugins/NAME/NAME.so, its helper programs are in plugins/NAME/ */
 };

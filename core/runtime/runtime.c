@@ -60,7 +60,7 @@ static int connect_entry(struct sbx_runtime *runtime, const struct sbx_plugin_en
                 return sbx_trajectory_add_sink(runtime->trajectory, instance, err);
         if (entry->enabled && has_prefix(entry, "context-") &&
             sbx_registry_get(runtime->registry, entry->name, SBX_PLUGIN_CONTEXT, NULL, &instance, &problem) == 0)
-                return sbx_tools_add_context(runtime->tools, instance, err);
+                return sbx_tools_add_context(runtime->tools, instance, entry->built_in, err);
         return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <snipara-sandbox/runtime.h>
 
 #include "config/config.h"
+#include "guest/guest.h"
 #include "plugin/registry.h"
 
 /* Named limits; the table is in profile.c, values as in snipara-sandbox 2.2.7. */
@@ -42,6 +43,11 @@ const struct sbx_config *sbx_sessions_config(const struct sbx_sessions *sessions
 int sbx_sessions_execute(struct sbx_sessions *sessions, const struct sbx_execution *execution,
                          const struct sbx_call *call, struct sbx_result **ret_result, struct sbx_error *err);
 
+/* The same, and code may call back; `calls` NULL: it may not. */
+int sbx_sessions_execute_with(struct sbx_sessions *sessions, const struct sbx_execution *execution,
+                              const struct sbx_code_calls *calls, const struct sbx_call *call,
+                              struct sbx_result **ret_result, struct sbx_error *err);
+
 /* Sessions belong to their principal; another's is -ENOENT. NULL id: "default". get/set/clear start the session if it
  * does not exist, as the original does. */
 int sbx_sessions_get(struct sbx_sessions *sessions, const char *principal, const char *id, const struct sbx_call *call,
@@ -56,6 +62,8 @@ int sbx_sessions_report(struct sbx_sessions *sessions, const char *principal, co
  * this call waiting for it; those that wait for the session give up. "default" is reset, whether it exists or not.
  * -ENOENT. */
 int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, const char *id, struct sbx_error *err);
+/* Every session of the principal, "default" too; as sbx_sessions_destroy does it. */
+void sbx_sessions_destroy_all(struct sbx_sessions *sessions, const char *principal);
 /* [{"id","environment","isolation","created_at","idle_seconds","age_seconds","context_keys","busy","executions"}],
  * sorted by id, "default" first and always there. Never waits for a running execution. */
 int sbx_sessions_list(struct sbx_sessions *sessions, const char *principal, json_t **ret_list, struct sbx_error *err);

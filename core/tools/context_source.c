@@ -100,7 +100,8 @@ static int add_definition(struct sbx_tools *tools, const struct sbx_instance *so
         return r;
 }
 
-int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, struct sbx_error *err) {
+int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, bool only_missing,
+                          struct sbx_error *err) {
         const struct sbx_context_ops *ops = source->ops;
         _cleanup_output_ struct sbx_output *output = NULL;
         _cleanup_json_ json_t *definitions = NULL;

@@ -10,9 +10,20 @@
 
 struct sbx_tools;
 
+/* Who calls: what each may see and call differs (see SBX_TOOL_* and the settings client_tools, model_tools and
+ * code_tools). */
+enum sbx_tool_caller {
+        SBX_CALLER_CLIENT = 0, /* of a transport, or a program that embeds the runtime */
+        SBX_CALLER_MODEL = 1,  /* of a run */
+        SBX_CALLER_CODE = 2,   /* in a session of a run */
+};
+
 struct sbx_tool_context {
         void *data; /* of the definition */
         const char *principal;
+        enum sbx_tool_caller caller;
+        void *run; /* of core/agent: the place in a run that the call comes from; NULL: not of a run */
+        const struct sbx_code_calls *code_calls; /* for code that the call executes; may be NULL */
         const struct sbx_call *call;
         /* May be NULL. What does not rise is not passed on. SBX_PROGRESS_ELAPSED: the seconds since the call came. */
         void (*progress)(void *progress_data, double progress, double total, const char *message);
@@ -22,6 +33,10 @@ struct sbx_tool_context {
 
 #define SBX_TOOL_QUICK (1u << 0)     /* never waits: it may use a thread that is kept free for such tools */
 #define SBX_TOOL_HEARTBEAT (1u << 1) /* may take long: progress is reported every 2 seconds while it waits and runs */
+#define SBX_TOOL_RUN (1u << 2)       /* means something in a run only: never for clients */
+#define SBX_TOOL_HOST (1u << 3)      /* looks outside of the sandbox: for clients only if client_tools names it */
+#define SBX_TOOL_SESSION (1u << 4)   /* takes a session's turn: never for code, which has that turn */
+#define SBX_TOOL_CLIENT (1u << 5)    /* for clients alone */
 
 /* A tool. `input_schema` is a JSON Schema text: root type object, as docs/tools.md says; `annotations` a JSON object
  * text (NULL: none). `run` gets arguments that fit the schema (defaults filled in) and returns a result object
@@ -62,8 +77,20 @@ void sbx_tools_free(struct sbx_tools *tools);
 void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *observer);
 /* Copies the definition. -EEXIST, -EINVAL (name not 1-64 of [A-Za-z0-9_.-], bad schema, description over 2 KB). */
 int sbx_tools_add(struct sbx_tools *tools, const struct sbx_tool *tool, struct sbx_error *err);
+/* Another name that calls the same tool. It is not listed. -EEXIST, -ENOENT. */
+int sbx_tools_alias(struct sbx_tools *tools, const char *alias, const char *name, struct sbx_error *err);
+/* Which tools a kind of caller may use beyond what their flags say: names, or the beginning of names and a `*`. Before
+ * the first call; copied. Clients: which SBX_TOOL_HOST ones they get too; models and code: which of all they get. */
+int sbx_tools_allow(struct sbx_tools *tools, enum sbx_tool_caller caller, const char *const *patterns,
+                    struct sbx_error *err);
+/* What the caller may call: a JSON array of {name, title, description, inputSchema, annotations}. */
+int sbx_tools_list_for(struct sbx_tools *tools, enum sbx_tool_caller caller, json_t **ret_list, struct sbx_error *err);
+/* The same for clients, encoded. */
 int sbx_tools_list(struct sbx_tools *tools, struct sbx_buffer *out_json, struct sbx_error *err);
-/* Runs on the caller's thread. -ENOENT: unknown tool (the error suggests the nearest name). */
+/* 0, or -ENOENT (no such tool) or -EACCES (not for this caller), with what may be called instead. */
+int sbx_tools_check(struct sbx_tools *tools, const char *name, enum sbx_tool_caller caller, struct sbx_error *err);
+/* Runs on the caller's thread. -ENOENT: unknown tool (the error suggests the nearest name); -EACCES: not for the
+ * context's caller. */
 int sbx_tools_call(struct sbx_tools *tools, const char *name, struct sbx_bytes arguments,
                    const struct sbx_tool_context *context, struct sbx_buffer *out_json, struct sbx_error *err);
 /* The services that plugins get in struct sbx_host. submit queues a call for the threads of the pool: at most 64,
@@ -75,10 +102,14 @@ void sbx_tools_services(struct sbx_tools *tools, struct sbx_tool_services *ret_s
  * names the path, the reason, and what is allowed. */
 int sbx_schema_apply(const json_t *schema, json_t *arguments, struct sbx_error *err);
 
-/* The tools of a context source. `source` outlives the registry. -EEXIST: it names a tool that is there already. */
-int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, struct sbx_error *err);
+/* The tools of a context source. `source` outlives the registry. A tool's definition may have "_meta":
+ * {"snipara-sandbox/aliases": [names], "snipara-sandbox/host": true for SBX_TOOL_HOST}. -EEXIST: it names a tool that is
+ * there already. With `only_missing` such a tool is passed over: the built-in sources, of which the first that has
+ * something to offer wins. */
+int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, bool only_missing,
+                          struct sbx_error *err);
 
 /* Registers execute_python, get_repl_context, set_repl_context, clear_repl_context, list_sessions, destroy_session and
- * execute. `sessions` lives until sbx_tools_stop has returned. */
+ * execute; file_read and list_files, within allowed_paths. `sessions` lives until sbx_tools_stop has returned. */
 int sbx_tools_add_builtin(struct sbx_tools *tools, struct sbx_sessions *sessions, const struct sbx_config *config,
                           struct sbx_error *err);

@@ -116,7 +116,8 @@ struct sbx_host {
         int (*output_append)(struct sbx_host_state *self, struct sbx_output *output, const void *data, size_t size);
 
         /* Directories of the installation: "libexec" (helper programs), "guests" (guest workers), "plugins",
-         * "state" (writable, created 0700 on first use), "runtime" (writable, per boot). Lives until close(). NULL:
+         * "state" (writable, created 0700 on first use), "runtime" (writable, per boot), "project" (what the program
+         * works on; since ABI 1.1), "data" (read-only files that the plugin installed; since ABI 1.1). Lives until close(). NULL:
          * unknown name, or it can't be made (the log says why). */
         const char *(*directory)(struct sbx_host_state *self, const char *name);
 
@@ -138,6 +139,14 @@ struct sbx_host {
         int (*output_new)(struct sbx_host_state *self, size_t max_bytes, struct sbx_output **ret_output);
         struct sbx_bytes (*output_bytes)(struct sbx_host_state *self, const struct sbx_output *output);
         void (*output_free)(struct sbx_host_state *self, struct sbx_output *output);
+
+        /* Since ABI 1.1.
+         * setting: a setting of the core that concerns plugins of this kind, as text ("30", "true"); NULL: unset, or not
+         * for this kind (docs/plugin-abi.md lists them; secrets among them: never log or hand them on). environment: a
+         * variable of the process's environment, else of the project's .env; NULL: in neither, empty, or the program
+         * was told to ignore both. Both live until close(). */
+        const char *(*setting)(struct sbx_host_state *self, const char *name);
+        const char *(*environment)(struct sbx_host_state *self, const char *name);
 };
 
 /* ---- descriptor ---------------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ extern "C" {
 struct sbx_sink_ops {
         uint32_t struct_size;
         uint32_t reserved;
-        /* One event: a JSON object with at least "trajectory_id", "event", "timestamp" (RFC 3339, UTC).
+        /* One event, in at most 32 MiB: a JSON object with at least "trajectory_id", "event", "timestamp" (RFC 3339, UTC).
          * docs/trajectory.md lists them. Called by one thread at a time for each instance. */
         int (*event)(void *instance, struct sbx_bytes json, struct sbx_error *err);
         /* Makes all that was accepted durable. May be NULL. */

@@ -88,7 +88,7 @@ static void check_life(struct run *run, const struct sbx_module *module, const c
                                      {.set = true, .strings = items}, {.set = false}};
         const struct sbx_settings settings = {module->plugin.options, 4, values};
         const struct sbx_logger logger = {keep_log, run, SBX_LOG_DEBUG};
-        const struct sbx_directories directories = {.libexec = "/libexec"};
+        const struct sbx_directories directories = {.libexec = "/libexec", .data = "/data"};
         const struct sbx_host_setup setup = {.instance_name = "test", .plugin_name = module->plugin.name,
                                              .settings = &settings, .logger = &logger, .directories = &directories};
         struct sbx_host_state *host = sbx_host_new(&setup);

@@ -339,14 +339,13 @@ static void shows_displays_within_the_cap(void **state) {
         assert_int_equal(result->display_dropped_count, 4004 - 1000);
 }
 
-static int answer_tool(void *data, const char *name, struct sbx_bytes arguments, struct sbx_buffer *result) {
+static int answer_call(void *data, const char *name, struct sbx_bytes arguments, const struct sbx_call *call,
+                       struct sbx_buffer *result, struct sbx_error *err) {
         unsigned *calls = data;
 
         ++*calls;
-        if (strcmp(name, "fail") == 0) {
-                sbx_buffer_append_text(result, "it failed");
-                return -EIO;
-        }
+        if (strcmp(name, "fail") == 0)
+                return sbx_error_set(err, -EIO, "test", NULL, "it failed");
         assert_memory_equal(arguments.data, "{\"a\":1}", arguments.size);
         return sbx_buffer_append_text(result, "{\"sum\":[3]}");
 }
@@ -354,10 +353,10 @@ static int answer_tool(void *data, const char *name, struct sbx_bytes arguments,
 static void answers_tool_calls(void **state) {
         struct fixture *fixture = *state;
         unsigned calls = 0;
+        const struct sbx_code_calls code_calls = {.data = &calls, .answer = answer_call};
 
         assert_contains(run(fixture, "call_tool('add', a=1)", 0, SBX_END_ERROR)->error_message, "no tools");
-        fixture->execution.tool_call = answer_tool;
-        fixture->execution.tool_data = &calls;
+        fixture->execution.code_calls = &code_calls;
         assert_string_equal(run(fixture, "[call_tool('add', a=1) for i in range(100)][99]", 0, SBX_END_OK)->value,
                             "{'sum': [3]}");
         assert_contains(run(fixture, "call_tool('fail')", 0, SBX_END_ERROR)->error_message, "it failed");

@@ -46,7 +46,8 @@ static struct fixture *make_host(bool build_tree) {
                                              .tools = &fixture->tools};
 
         fixture->directories = (struct sbx_directories){.plugins = (char *)"/p", .libexec = (char *)"/l",
-                                                        .guests = (char *)"/g", .config = (char *)"/c",
+                                                        .guests = (char *)"/g", .data = (char *)"/d",
+                                                        .config = (char *)"/c",
                                                         .build_tree = build_tree};
         fixture->state = sbx_host_new(&setup);
         fixture->host = sbx_host_services(fixture->state);

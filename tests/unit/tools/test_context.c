@@ -43,7 +43,7 @@ static int add(struct source *source, struct sbx_tools **ret_tools, struct sbx_e
 
         source->instance = (struct sbx_instance){.name = "docs", .state = source, .ops = &ops};
         assert_int_equal(sbx_tools_new(&logger, ret_tools, err), 0);
-        return sbx_tools_add_context(*ret_tools, &source->instance, err);
+        return sbx_tools_add_context(*ret_tools, &source->instance, false, err);
 }
 
 static void call(struct sbx_tools *tools, const char *arguments, const char *expected) {

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of core/agent: one run, the places in it, and the effects that it is made of. */
+#pragma once
+
+#include "agent/agent.h"
+#include "agent/journal.h"
+#include "base/thread.h"
+
+#define SBX_AGENT_ORIGIN "agent"
+
+/* ---- budget.c: what may still be used. A completion has a budget below that of whoever asked for it; what it uses
+ * counts in all of them, up to the run's. Thread-safe: all are protected by the root's lock. ---- */
+
+struct sbx_budget {
+        struct sbx_budget *parent; /* NULL: the run's */
+        pthread_mutex_t lock;      /* of the root */
+        uint64_t token_limit, tokens_in, tokens_out, tokens_reserved;
+        unsigned tool_limit, tools, call_limit, calls; /* tool calls; model calls */
+        double cost_limit_usd, cost_usd;               /* of sub-calls: sub_call_cost_usd of the run counts beside */
+        bool cost_unknown;                             /* something was used whose price nobody knows */
+};
+void sbx_budget_init(struct sbx_budget *budget, struct sbx_budget *parent, uint64_t token_limit, unsigned tool_limit,
+                     unsigned call_limit, double cost_limit_usd);
+void sbx_budget_destroy(struct sbx_budget *budget);
+uint64_t sbx_budget_tokens_left(struct sbx_budget *budget); /* in it and all above it */
+/* Room for one more model call, with `reserve` tokens held until sbx_budget_settle. Else why not. */
+enum sbx_run_end sbx_budget_begin_call(struct sbx_budget *budget, uint64_t reserve);
+void sbx_budget_settle(struct sbx_budget *budget, uint64_t reserved, uint64_t tokens_in, uint64_t tokens_out,
+                       double cost_usd /* negative: unknown */);
+bool sbx_budget_take_tool(struct sbx_budget *budget); /* room for one more tool call */
+
+/* ---- the run ---- */
+
+struct sbx_run {
+        /* Never change while it goes on. */
+        struct sbx_runs *runs;
+        const struct sbx_runs_parts *parts;
+        enum sbx_run_kind kind;
+        char id[SBX_RUN_ID_SIZE];
+        char *principal;         /* who asked for it */
+        char *session_principal; /* who its sessions belong to: "run:ID" */
+        char *model, *environment;
+        const struct sbx_instance *provider;
+        json_t *response_format; /* NULL: none */
+        struct sbx_run_limits limits; /* settled: nothing is 0 for "configured" */
+        bool sub_calls;
+        struct sbx_journal *journal;
+        const struct sbx_run_watch *watch; /* NULL: nobody */
+        const struct sbx_call *call;       /* deadline_ns is the run's */
+        struct sbx_budget budget;
+
+        pthread_mutex_t lock; /* protects what follows, and is held while the watch is told */
+        char *answer;         /* FINAL was called; NULL: not yet */
+        const char *answer_source; /* "final", "final_var" */
+        json_t *notices;      /* texts for the result: what was done again, what may have happened twice */
+        json_t *events;       /* those of the trajectory, if the result holds them */
+        double sub_call_cost_usd;
+        unsigned calls_made; /* model calls, all depths, of this and earlier lives */
+};
+
+/* A place in a run: which completion, how deep, under which key and event. A tool's context has it as `run`. */
+struct sbx_place {
+        struct sbx_run *run;
+        struct sbx_budget *budget;
+        const char *key;             /* of the journal */
+        const char *call_id;         /* of the trajectory event that this belongs to; NULL: none */
+        const char *principal;       /* of the sessions that tools use from here */
+        unsigned depth;              /* 0: the run's own completion */
+        unsigned *sub_calls_of_turn; /* protected by run->lock; starts at 0 with each turn of the run */
+};
+
+/* ---- events.c: the trajectory (docs/trajectory.md) ---- */
+
+/* The id of the event under a key: the same in each life of the run. */
+void sbx_event_id(const struct sbx_run *run, const char *key, char ret_id[SBX_RUN_ID_SIZE]);
+/* Emits an event of 2.2.7's shape, and tells the watch. Takes the reference of `event`; NULL is out of memory, which is
+ * not told: the run goes on. `name`: "run_started", "completion", "execution", "tool_call", "run_ended". */
+void sbx_run_emit(struct sbx_run *run, const char *name, json_t *event);
+/* Tells the watch alone. Takes the reference. */
+void sbx_run_tell(struct sbx_run *run, json_t *event);
+void sbx_run_notice(struct sbx_run *run, const char *format, ...) SBX_PRINTF(2, 3);
+
+/* ---- model.c: one answer of the model ---- */
+
+struct sbx_answer {
+        char *text;         /* NULL: none */
+        json_t *tool_calls; /* array of the API's objects, arguments parsed: {"id", "name", "arguments": object, or
+                               "error": why they can't be read}; never NULL, may be empty */
+        json_t *message;    /* as it goes into the next request */
+        const char *finish_reason; /* "stop", "length", "tool_calls", "content_filter" */
+        uint64_t tokens_in, tokens_out;
+        double cost_usd; /* negative: unknown */
+};
+void sbx_answer_clear(struct sbx_answer *answer);
+/* Asks the model, or the journal. Takes what it used from the budget, and emits the event "completion" under
+ * place->key + ".model". `*ret_end` is not SBX_RUN_OK when a limit or an error kept it from being asked or answered; then
+ * the error says more. `tools`: the list for the request, may be empty. -ENOMEM and what the journal says are the only
+ * negative returns. */
+int sbx_model_ask(const struct sbx_place *place, const json_t *messages, const json_t *tools, struct sbx_answer *ret_answer,
+                  enum sbx_run_end *ret_end, struct sbx_error *err);
+
+/* ---- completion.c: turns, until the model asks for no more tools ---- */
+
+struct sbx_completion {
+        char *text;           /* the answer, or what was reached so far; never NULL when 0 was returned */
+        enum sbx_run_end end;
+        struct sbx_error problem; /* when `end` is not ok */
+        bool final;           /* FINAL or FINAL_VAR ended it (depth 0 alone) */
+        unsigned tool_calls;
+        json_t *tool_names;   /* of its tool calls, in order */
+};
+void sbx_completion_clear(struct sbx_completion *completion);
+/* `place->key` is the completion's: turns are key.1, key.2, ... `with_tools` false: a plain answer. */
+int sbx_complete(const struct sbx_place *place, const char *system, const char *prompt, bool with_tools,
+                 struct sbx_completion *ret_completion, struct sbx_error *err);
+
+/* ---- tool_calls.c: the tool calls of one answer ---- */
+
+/* Runs them, in order or side by side (parallel_tools), through the registry; the results are appended to `messages` in
+ * the order of the calls. What is over the tool budget, not known, not allowed or can't be read gets an error result. */
+int sbx_tool_calls_run(const struct sbx_place *turn, const struct sbx_answer *answer, json_t *messages, json_t *tool_results,
+                       unsigned *ret_refused, struct sbx_error *err);
+
+/* ---- execution.c: code in a session of the run, once ---- */
+
+/* One tool call under place->key, through the registry or from the journal. `*ret_result` is a tool result object. Code
+ * that it executes may call back. */
+int sbx_run_tool(const struct sbx_place *place, const char *name, json_t *arguments, enum sbx_tool_caller caller,
+                 json_t **ret_result, struct sbx_error *err);
+/* Brings the run's sessions to where the journal left them, before the first execution of a resumed run that is not in
+ * it: runs the recorded executions again, in order, their calls answered from the journal; says so in a notice, and which
+ * of them ended otherwise. Does nothing the second time. */
+int sbx_run_restore_sessions(struct sbx_run *run, struct sbx_error *err);
+
+/* ---- code_calls.c: what code in a session calls back: llm_query, llm_batch, FINAL, FINAL_VAR, tools ---- */
+
+struct sbx_code_context { /* one execution's; lives as long as it */
+        const struct sbx_place *place; /* the execution's */
+        struct sbx_code_calls calls;
+        unsigned count; /* calls made so far: the next one's key is place->key + ".c" + count */
+};
+void sbx_code_context_init(struct sbx_code_context *context, const struct sbx_place *place);
+
+/* ---- subcalls.c: snipara_sub_complete, snipara_batch_complete, and the queries of code ---- */
+
+struct sbx_query {
+        const char *prompt, *system, *context_query;
+        uint64_t max_tokens; /* 0: what is inherited */
+        bool with_tools;
+};
+/* Asks all, at most `max_parallel` at a time; `results[i]` becomes {"response", "tokens_used", "cost", "calls"} or
+ * {"response": null, "error", "end", "tokens_used", "cost"}. Counts against sub-calls of the turn, their cost, the depth
+ * and the budget: what is over a limit is refused one by one. Keys: place->key + ".q" + i. */
+int sbx_queries_ask(const struct sbx_place *place, const struct sbx_query *queries, size_t count, unsigned max_parallel,
+                    uint64_t total_tokens, json_t *ret_results, struct sbx_error *err);
+int sbx_subcall_tools_add(struct sbx_tools *tools, struct sbx_error *err); /* and FINAL, FINAL_VAR */
+
+/* ---- answer.c: FINAL ---- */
+
+/* The first one counts. False: there is an answer already. */
+bool sbx_run_set_answer(struct sbx_run *run, const char *answer, const char *source);
+bool sbx_run_has_answer(struct sbx_run *run);
+char *sbx_run_take_answer(struct sbx_run *run, const char **ret_source); /* and none is set after it */
+
+/* ---- agent_loop.c, runs.c, background.c, prompt.c ---- */
+
+/* The loop of an agent run: iterations, checks, the forced ending. Fills in the members of the result that are an agent's
+ * own. */
+int sbx_agent_loop(struct sbx_run *run, const json_t *request, json_t *result, struct sbx_error *err);
+int sbx_agent_tools_add(struct sbx_runs *runs, struct sbx_error *err);
