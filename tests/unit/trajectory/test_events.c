@@ -34,7 +34,7 @@ static int sink_event(void *instance, struct sbx_bytes json, struct sbx_error *e
                 usleep(1000);
         pthread_mutex_lock(&sink->lock);
         r = sink->answer;
-        if (r == 0 && sbx_json_parse(json, 4 << 20, "event", &event, err) == 0)
+        if (r == 0 && sbx_json_parse(json, 32 << 20, "event", &event, err) == 0)
                 json_array_append_new(sink->events, event);
         pthread_mutex_unlock(&sink->lock);
         return r < 0 ? sbx_error_set(err, r, "sink", NULL, "the disk is full") : 0;
@@ -102,6 +102,178 @@ static void test_without_a_sink(void **state) {
         assert_false(sbx_trajectory_active(trajectory));
         assert_int_equal(sbx_trajectory_emit(trajectory, NULL, "x", json_object()), 0);
         sbx_trajectory_free(trajectory);
+}
+
+static void settings_of(struct memory_sink *sink, struct sbx_settings *settings, struct sbx_value *value,
+                        const char *events) {
+        static const struct sbx_option table[] = {
+                {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_ENUM, .name = "events"}};
+
+        *value = (struct sbx_value){.type = SBX_OPTION_ENUM, .set = true, .string = events, .origin = "default"};
+        *settings = (struct sbx_settings){.table = table, .count = 1, .values = value};
+        sink->instance.core_settings = settings;
+}
+
+/* A sink with events = runs gets those of runs alone; with no other sink, nobody pays for the rest. */
+static void test_a_sink_of_runs(void **state) {
+        struct memory_sink runs, all;
+        struct sbx_settings settings[2];
+        struct sbx_value values[2];
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+
+        sink_open(&runs);
+        sink_open(&all);
+        settings_of(&runs, &settings[0], &values[0], "runs");
+        settings_of(&all, &settings[1], &values[1], "all");
+        assert_false(sbx_trajectory_records_runs(trajectory));
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &runs.instance, &err), 0);
+        assert_true(sbx_trajectory_records_runs(trajectory));
+        assert_false(sbx_trajectory_active(trajectory));
+        assert_int_equal(sbx_trajectory_emit(trajectory, NULL, "ignored", json_object()), 0);
+        assert_int_equal(sbx_trajectory_emit(trajectory, "run", "first", json_object()), 0);
+        assert_int_equal(sbx_trajectory_flush(trajectory), 0);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &all.instance, &err), 0);
+        assert_true(sbx_trajectory_active(trajectory));
+        assert_int_equal(sbx_trajectory_emit(trajectory, NULL, "other", json_object()), 0);
+        assert_int_equal(sbx_trajectory_emit(trajectory, "run", "second", json_object()), 0);
+        sbx_trajectory_free(trajectory);
+        assert_int_equal(json_array_size(runs.events), 2);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(runs.events, 0), "event")), "first");
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(runs.events, 0), "sequence")), 1);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(runs.events, 1), "event")), "second");
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(runs.events, 1), "sequence")), 3);
+        assert_int_equal(json_array_size(all.events), 2);
+        json_decref(runs.events);
+        json_decref(all.events);
+}
+
+static void test_flush(void **state) {
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+
+        assert_int_equal(sbx_trajectory_flush(trajectory), 0); /* nobody to wait for */
+        sink_open(&sink);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        for (unsigned i = 1; i <= 200; i++) {
+                assert_int_equal(sbx_trajectory_emit(trajectory, "run", "step", json_object()), 0);
+                assert_int_equal(sbx_trajectory_flush(trajectory), 0);
+                assert_int_equal(sink_count(&sink), i);
+                assert_true(__atomic_load_n(&sink.flushes, __ATOMIC_SEQ_CST) >= i);
+        }
+        sbx_trajectory_free(trajectory);
+        json_decref(sink.events);
+}
+
+struct emitter {
+        struct sbx_trajectory *trajectory;
+        const char *run_id;
+        unsigned kept;
+};
+
+static void *emit_and_flush(void *data) {
+        struct emitter *emitter = data;
+
+        for (unsigned i = 0; i < 500; i++) {
+                emitter->kept += sbx_trajectory_emit(emitter->trajectory, emitter->run_id, "step", json_object()) == 0;
+                if (i % 50 == 0 && sbx_trajectory_flush(emitter->trajectory) < 0)
+                        emitter->kept = 0;
+        }
+        return NULL;
+}
+
+static void test_flushes_side_by_side(void **state) {
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct emitter emitters[4];
+        pthread_t threads[4];
+        struct sbx_error err = {0};
+        unsigned kept = 0;
+
+        sink_open(&sink);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        for (unsigned i = 0; i < 4; i++) {
+                emitters[i] = (struct emitter){trajectory, i % 2 ? "run" : NULL, 0};
+                assert_int_equal(pthread_create(&threads[i], NULL, emit_and_flush, &emitters[i]), 0);
+        }
+        for (unsigned i = 0; i < 4; i++) {
+                assert_int_equal(pthread_join(threads[i], NULL), 0);
+                kept += emitters[i].kept;
+        }
+        assert_int_equal(kept, 2000);
+        sbx_trajectory_free(trajectory);
+        assert_int_equal(json_array_size(sink.events), 2000);
+        json_decref(sink.events);
+}
+
+static void test_own_timestamps_stay(void **state) {
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+
+        sink_open(&sink);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        assert_int_equal(sbx_trajectory_emit(trajectory, "run", "step",
+                                             json_pack("{s:s}", "timestamp", "2026-01-02T03:04:05.678Z")),
+                         0);
+        assert_int_equal(sbx_trajectory_emit(trajectory, "run", "step", json_pack("{s:i}", "timestamp", 5)), 0);
+        sbx_trajectory_free(trajectory);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(sink.events, 0), "timestamp")),
+                            "2026-01-02T03:04:05.678Z");
+        assert_int_equal(json_string_length(json_object_get(json_array_get(sink.events, 1), "timestamp")), 24);
+        json_decref(sink.events);
+}
+
+/* Events of runs wait for a sink that is slow for longer than others are dropped. */
+static void *unstick(void *data) {
+        struct memory_sink *sink = data;
+
+        usleep(1500000); /* longer than events outside of runs wait; runs' wait twenty times that */
+        __atomic_store_n(&sink->stuck, false, __ATOMIC_SEQ_CST);
+        return NULL;
+}
+
+static void test_runs_wait_for_a_slow_sink(void **state) {
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+        pthread_t thread;
+
+        sink_open(&sink);
+        __atomic_store_n(&sink.stuck, true, __ATOMIC_SEQ_CST);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        while (sbx_trajectory_emit(trajectory, NULL, "step", json_object()) == 0)
+                ; /* until the queue is full, and one was dropped */
+        assert_int_equal(pthread_create(&thread, NULL, unstick, &sink), 0);
+        assert_int_equal(sbx_trajectory_emit(trajectory, "run", "last", json_object()), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        sbx_trajectory_free(trajectory);
+        assert_string_equal(json_string_value(json_object_get(
+                                    json_array_get(sink.events, json_array_size(sink.events) - 1), "event")),
+                            "last");
+        json_decref(sink.events);
+}
+
+/* 64 MiB may wait, beside what the thread has in hand. */
+static void test_memory_is_bounded(void **state) {
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+        char *large = calloc(1, (8 << 20) + 1);
+        unsigned kept = 0;
+
+        memset(large, 'x', 8 << 20);
+        sink_open(&sink);
+        __atomic_store_n(&sink.stuck, true, __ATOMIC_SEQ_CST);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        while (sbx_trajectory_emit(trajectory, NULL, "step", json_pack("{s:s}", "text", large)) == 0)
+                kept++;
+        assert_in_range(kept, 7, 8);
+        __atomic_store_n(&sink.stuck, false, __ATOMIC_SEQ_CST);
+        sbx_trajectory_free(trajectory);
+        json_decref(sink.events);
+        free(large);
 }
 
 static void test_events_arrive(void **state) {
@@ -206,6 +378,33 @@ static void test_an_event_too_large(void **state) {
         free(large);
 }
 
+/* Those of runs hold whole prompts and outputs. */
+static void test_a_large_event_of_a_run(void **state) {
+        struct memory_sink sink;
+        struct sbx_trajectory *trajectory = trajectory_open(&quiet);
+        struct sbx_error err = {0};
+        char *large = calloc(1, (40 << 20) + 1);
+        const json_t *event;
+
+        memset(large, 'x', 40 << 20);
+        sink_open(&sink);
+        assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
+        assert_int_equal(sbx_trajectory_emit(trajectory, "run", "step",
+                                             json_pack("{s:s, s:s}", "call_id", "a", "text", large)),
+                         0);
+        large[31 << 20] = '\0';
+        assert_int_equal(sbx_trajectory_emit(trajectory, "run", "step", json_pack("{s:s}", "text", large)), 0);
+        sbx_trajectory_free(trajectory);
+        assert_int_equal(json_array_size(sink.events), 2);
+        event = json_array_get(sink.events, 0);
+        assert_true(json_is_true(json_object_get(event, "too_large")));
+        assert_string_equal(json_string_value(json_object_get(event, "call_id")), "a");
+        event = json_array_get(sink.events, 1);
+        assert_int_equal(json_string_length(json_object_get(event, "text")), 31 << 20);
+        json_decref(sink.events);
+        free(large);
+}
+
 static int answer(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
                   struct sbx_error *err) {
         *ret_result = sbx_content_text(false, "secret answer");
@@ -283,6 +482,13 @@ int main(void) {
                 cmocka_unit_test(test_a_sink_that_fails),
                 cmocka_unit_test(test_a_sink_that_hangs),
                 cmocka_unit_test(test_an_event_too_large),
+                cmocka_unit_test(test_a_large_event_of_a_run),
+                cmocka_unit_test(test_a_sink_of_runs),
+                cmocka_unit_test(test_flush),
+                cmocka_unit_test(test_flushes_side_by_side),
+                cmocka_unit_test(test_own_timestamps_stay),
+                cmocka_unit_test(test_runs_wait_for_a_slow_sink),
+                cmocka_unit_test(test_memory_is_bounded),
                 cmocka_unit_test(test_tool_calls),
                 cmocka_unit_test(test_sha256),
         };
