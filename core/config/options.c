@@ -62,7 +62,7 @@ const struct sbx_option sbx_core_options[] = {
         RANGE(INT, "timeout_seconds", "300", "seconds", 1, SBX_HARD_TIMEOUT_MAX_S,
               "Wall-clock limit of one completion."),
         SETTING(BOOL, "parallel_tools", "false", "Run the tool calls of one model answer side by side."),
-        RANGE(INT, "max_parallel", "5", "calls", 1, 64, "Tool calls that may run side by side."),
+        RANGE(INT, "max_parallel", "5", "calls", 1, 256, "Tool calls that may run side by side."),
         SETTING(BOOL, "sub_calls_enabled", "true", "Let code in a session ask the model."),
         RANGE(INT, "sub_calls_max_per_turn", "5", "calls", 0, 10000, "Sub-calls of one turn."),
         RANGE(FLOAT, "sub_calls_budget_inheritance", "0.5", NULL, 0, 1,

@@ -285,7 +285,7 @@ int sbx_registry_start_required(struct sbx_registry *registry, const struct sbx_
                 struct sbx_error problem = {0};
                 int r;
 
-                if (!entry->enabled || (!entry->critical && !listens))
+                if (!entry->enabled || (!entry->critical && (!listens || entry->built_in)))
                         continue;
                 r = bring_up(registry, member, SBX_SLOT_STARTED, 0, call, &problem);
                 if (r < 0 && (entry->critical || call_ended(call) < 0))

@@ -18,7 +18,7 @@ const struct sbx_call *sbx_runtime_call(const struct sbx_call *call, struct sbx_
         return copy;
 }
 
-static int steal_bytes(struct sbx_buffer *buffer, struct sbx_bytes *ret_bytes, struct sbx_error *err) {
+int sbx_runtime_steal_bytes(struct sbx_buffer *buffer, struct sbx_bytes *ret_bytes, struct sbx_error *err) {
         size_t size = buffer->size;
         char *data = sbx_buffer_steal(buffer);
 
@@ -80,14 +80,19 @@ int sbx_runtime_tool_call(struct sbx_runtime *runtime, const char *name, struct 
         _cleanup_buffer_ struct sbx_buffer json = SBX_BUFFER(TOOL_RESULT_MAX);
         struct sbx_call own = {0};
         struct sbx_tool_context context = {.principal = "", .call = sbx_runtime_call(call, &own)};
-        int r = sbx_tools_call(runtime->tools, name, arguments, &context, &json, err);
+        int r;
 
-        return r < 0 ? r : steal_bytes(&json, ret_json, err);
+        sbx_runtime_connect_sources(runtime);
+        sbx_runtime_connect_sinks(runtime); /* the call may begin a run */
+        r = sbx_tools_call(runtime->tools, name, arguments, &context, &json, err);
+        return r < 0 ? r : sbx_runtime_steal_bytes(&json, ret_json, err);
 }
 
 int sbx_runtime_tool_list(struct sbx_runtime *runtime, struct sbx_bytes *ret_json, struct sbx_error *err) {
         _cleanup_buffer_ struct sbx_buffer json = SBX_BUFFER(TOOL_RESULT_MAX);
-        int r = sbx_tools_list(runtime->tools, &json, err);
+        int r;
 
-        return r < 0 ? r : steal_bytes(&json, ret_json, err);
+        sbx_runtime_connect_sources(runtime);
+        r = sbx_tools_list(runtime->tools, &json, err);
+        return r < 0 ? r : sbx_runtime_steal_bytes(&json, ret_json, err);
 }

@@ -42,49 +42,32 @@ static void set_log_level(struct sbx_runtime *runtime) {
         runtime->logger.level = level;
 }
 
-/* What a plugin file is for stands in its name: "sink-jsonl", or /somewhere/sink-jsonl.so. */
-static bool has_prefix(const struct sbx_plugin_entry *entry, const char *prefix) {
-        const char *slash = strrchr(entry->plugin, '/'), *name = slash != NULL ? slash + 1 : entry->plugin;
+static int allow_tools(struct sbx_runtime *runtime, enum sbx_tool_caller caller, const char *setting,
+                       struct sbx_error *err) {
+        const struct sbx_value *value = sbx_settings_get(sbx_config_core(runtime->config), setting);
 
-        return strncmp(name, prefix, strlen(prefix)) == 0;
+        return sbx_tools_allow(runtime->tools, caller, (const char *const *)value->strings, err);
 }
 
-/* Connects an instance that sbx_registry_start_required has started. One that could not be is disabled, as was logged.
- */
-static int connect_entry(struct sbx_runtime *runtime, const struct sbx_plugin_entry *entry, struct sbx_error *err) {
-        const struct sbx_instance *instance = NULL;
-        struct sbx_error problem = {0};
+static int open_tools(struct sbx_runtime *runtime, struct sbx_error *err) {
+        const struct sbx_runs_parts parts = {
+                .config = runtime->config,
+                .registry = runtime->registry,
+                .tools = runtime->tools,
+                .sessions = runtime->sessions,
+                .trajectory = runtime->trajectory,
+                .logger = &runtime->logger,
+                .state_directory = runtime->directories.state,
+        };
+        int r = allow_tools(runtime, SBX_CALLER_CLIENT, "client_tools", err);
 
-        if (entry->enabled && has_prefix(entry, "sink-") &&
-            sbx_registry_get(runtime->registry, entry->name, SBX_PLUGIN_SINK, NULL, &instance, &problem) == 0)
-                return sbx_trajectory_add_sink(runtime->trajectory, instance, err);
-        if (entry->enabled && has_prefix(entry, "context-") &&
-            sbx_registry_get(runtime->registry, entry->name, SBX_PLUGIN_CONTEXT, NULL, &instance, &problem) == 0)
-                return sbx_tools_add_context(runtime->tools, instance, entry->built_in, err);
-        return 0;
-}
-
-static int connect_plugins(struct sbx_runtime *runtime, struct sbx_error *err) {
-        int r = sbx_registry_start_required(runtime->registry, NULL, err);
-
-        for (size_t i = 0; i < sbx_config_plugin_count(runtime->config) && r == 0; i++) {
-                const struct sbx_plugin_entry *entry = sbx_config_plugin(runtime->config, i);
-                struct sbx_error problem = {0};
-
-                r = connect_entry(runtime, entry, &problem);
-                if (r == 0)
-                        continue;
-                if (entry->critical) {
-                        sbx_error_wrap(&problem, "%s", entry->name);
-                        if (err != NULL && err->code == 0)
-                                *err = problem;
-                        return r;
-                }
-                sbx_log(&runtime->logger, SBX_LOG_WARNING, "%s: not used, and everything else goes on: %s", entry->name,
-                        problem.message);
-                r = 0;
-        }
-        return r;
+        if (r == 0)
+                r = allow_tools(runtime, SBX_CALLER_MODEL, "model_tools", err);
+        if (r == 0)
+                r = allow_tools(runtime, SBX_CALLER_CODE, "code_tools", err);
+        if (r == 0)
+                r = sbx_tools_add_builtin(runtime->tools, runtime->sessions, runtime->config, err);
+        return r < 0 ? r : sbx_runs_new(&parts, &runtime->runs, err);
 }
 
 static int open_parts(struct sbx_runtime *runtime, const struct sbx_runtime_options *options, struct sbx_error *err) {
@@ -108,8 +91,8 @@ static int open_parts(struct sbx_runtime *runtime, const struct sbx_runtime_opti
         if (r < 0)
                 return r;
         sbx_trajectory_watch_tools(runtime->trajectory, runtime->tools);
-        r = sbx_tools_add_builtin(runtime->tools, runtime->sessions, runtime->config, err);
-        return r < 0 ? r : connect_plugins(runtime, err);
+        r = open_tools(runtime, err);
+        return r < 0 ? r : sbx_runtime_connect_configured(runtime, err);
 }
 
 int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime **ret_runtime, struct sbx_error *err) {
@@ -119,6 +102,7 @@ int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime
 
         if (runtime == NULL)
                 return SBX_NOMEM(err, ORIGIN);
+        pthread_mutex_init(&runtime->connected.lock, NULL);
         runtime->logger = (struct sbx_logger){.write = options.log, .data = options.log_data, .level = SBX_LOG_WARNING};
         r = open_parts(runtime, &options, err);
         if (r < 0) {
@@ -129,18 +113,22 @@ int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime
         return 0;
 }
 
-/* Calls end first, since they use everything; then guests, whose backends must still be there; then what calls and
+/* Runs and calls end first, since they use everything; then guests, whose backends must still be there; then what calls and
  * guests reported to; then the plugins, which may use the tool services until they are closed. */
 void sbx_runtime_free(struct sbx_runtime *runtime) {
         if (runtime == NULL)
                 return;
+        if (runtime->runs != NULL)
+                sbx_runs_stop(runtime->runs);
         if (runtime->tools != NULL)
                 sbx_tools_stop(runtime->tools);
+        sbx_runs_free(runtime->runs);
         sbx_sessions_free(runtime->sessions);
         sbx_trajectory_free(runtime->trajectory);
         sbx_registry_free(runtime->registry);
         sbx_tools_free(runtime->tools);
         sbx_config_free(runtime->config);
         sbx_directories_free(&runtime->directories);
+        pthread_mutex_destroy(&runtime->connected.lock);
         free(runtime);
 }

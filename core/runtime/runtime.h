@@ -4,11 +4,19 @@
 
 #include <snipara-sandbox/runtime.h>
 
+#include "agent/agent.h"
+#include "base/thread.h"
 #include "config/config.h"
 #include "plugin/registry.h"
 #include "session/session.h"
 #include "tools/tools.h"
 #include "trajectory/trajectory.h"
+
+/* Built-in plugin entries that are connected when they are first needed. */
+struct sbx_runtime_connected {
+        pthread_mutex_t lock;
+        bool sinks, sources; /* protected by `lock` */
+};
 
 struct sbx_runtime {
         struct sbx_logger logger;
@@ -19,7 +27,21 @@ struct sbx_runtime {
         struct sbx_registry *registry;
         struct sbx_trajectory *trajectory;
         struct sbx_sessions *sessions;
+        struct sbx_runs *runs;
+        struct sbx_runtime_connected connected;
 };
+
+/* The buffer's bytes for the caller of the API. */
+int sbx_runtime_steal_bytes(struct sbx_buffer *buffer, struct sbx_bytes *ret_bytes, struct sbx_error *err);
+
+/* ---- connect.c ---- */
+
+/* Sinks and context sources that the configuration mentions, and whatever is critical: when the runtime is opened. */
+int sbx_runtime_connect_configured(struct sbx_runtime *runtime, struct sbx_error *err);
+/* The built-in context sources: before tools are listed or called. The built-in sinks: before a run. Each once; what
+ * can't be had is passed over, and told in the log. */
+void sbx_runtime_connect_sources(struct sbx_runtime *runtime);
+void sbx_runtime_connect_sinks(struct sbx_runtime *runtime);
 
 /* A caller's struct sbx_call, of whatever size, as this library knows it: in `copy`. NULL stays NULL. */
 const struct sbx_call *sbx_runtime_call(const struct sbx_call *call, struct sbx_call *copy);

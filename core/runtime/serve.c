@@ -17,6 +17,8 @@ int sbx_runtime_serve(struct sbx_runtime *runtime, const char *name, int input_f
         r = sbx_registry_get(runtime->registry, name, SBX_PLUGIN_TRANSPORT, &own, &instance, err);
         if (r < 0)
                 return r;
+        sbx_runtime_connect_sources(runtime);
+        sbx_runtime_connect_sinks(runtime); /* a client may begin runs */
         ops = instance->ops;
         r = ops->serve(instance->state, input_fd, output_fd, &own, err);
         return r < 0 ? sbx_error_set(err, r, "runtime", NULL, "transport '%s': %s", name, SBX_ERRNO_TEXT(r)) : 0;

@@ -137,6 +137,51 @@ SBX_API int sbx_runtime_tool_list(struct sbx_runtime *runtime, struct sbx_bytes 
 SBX_API int sbx_runtime_report(struct sbx_runtime *runtime, const char *session_id, const struct sbx_call *call,
                                struct sbx_bytes *ret_json, struct sbx_error *err);
 
+/* ---- runs (since 1.1): a model that plans, calls tools and executes code; docs/runs.md ---- */
+
+/* What goes on in a run; each may be NULL. Called by one thread at a time, not always the one that called. */
+struct sbx_run_events {
+        uint32_t struct_size;
+        uint32_t reserved;
+        void *data;
+        void (*text)(void *data, unsigned depth, struct sbx_bytes text); /* of the model, as it streams */
+        void (*event)(void *data, struct sbx_bytes json);                /* docs/runs.md lists them */
+};
+
+/* A file's text, or any other, for code in the run's session; it does not enter the model's context by itself. */
+struct sbx_run_text {
+        const char *name; /* of the variable */
+        struct sbx_bytes text;
+};
+
+#define SBX_RUN_AUTONOMOUS (1u << 0)      /* an agent: goes on until it calls FINAL */
+#define SBX_RUN_NO_SUB_CALLS (1u << 1)    /* neither tools nor code may ask the model */
+#define SBX_RUN_NO_AUTO_CONTEXT (1u << 2) /* an agent's first iteration gets no retrieved context */
+#define SBX_RUN_WITH_EVENTS (1u << 3)     /* the result holds the trajectory */
+
+/* NULL or 0: as configured. Borrowed until sbx_runtime_run returns. */
+struct sbx_run_options {
+        uint32_t struct_size;
+        uint32_t flags; /* SBX_RUN_* bits */
+        const char *prompt;
+        const char *system;
+        const char *provider, *model, *environment, *principal;
+        const char *check;           /* Python that validates the answer, in the variable `answer` */
+        const char *response_format; /* as in the chat-completions API */
+        const char *resume_id;       /* go on with this run: its id, or the beginning of it */
+        const struct sbx_run_text *texts;
+        size_t text_count;
+        uint32_t max_depth, max_subcalls, tool_budget, max_iterations, sub_calls_per_turn, reserved;
+        uint64_t token_budget, timeout_ms;
+        double cost_limit_usd; /* 0: as configured */
+        const struct sbx_run_events *events;
+};
+
+/* 0 however the run ended: `*ret_json` tells (docs/runs.md), to be freed with sbx_bytes_free. -EINVAL, -ENOENT (provider,
+ * run to resume), -EBUSY (another process goes on with it), -EALREADY (it has ended; its result is set all the same). */
+SBX_API int sbx_runtime_run(struct sbx_runtime *runtime, const struct sbx_run_options *options,
+                            const struct sbx_call *call, struct sbx_bytes *ret_json, struct sbx_error *err);
+
 /* Serves the transport instance `name` ("mcp") until the peer goes or `call` is cancelled. */
 SBX_API int sbx_runtime_serve(struct sbx_runtime *runtime, const char *name, int input_fd, int output_fd,
                               const struct sbx_call *call, struct sbx_error *err);

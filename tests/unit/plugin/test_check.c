@@ -63,7 +63,8 @@ static void kinds_are_known_by_number_and_by_name(void **state) {
         assert_int_equal(sbx_kind_of_plugin("/backend-x/sink-jsonl.so")->kind, SBX_PLUGIN_SINK);
         assert_null(sbx_kind_of_plugin("jsonl"));
         assert_string_equal(sbx_plugin_core_options(SBX_PLUGIN_BACKEND)[0].name, "pool");
-        assert_null(sbx_plugin_core_options(SBX_PLUGIN_SINK)[0].name);
+        assert_string_equal(sbx_plugin_core_options(SBX_PLUGIN_SINK)[0].name, "events");
+        assert_null(sbx_plugin_core_options(SBX_PLUGIN_STORE)[0].name);
         assert_null(sbx_plugin_core_options(99)[0].name);
 }
 

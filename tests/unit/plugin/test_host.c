@@ -257,6 +257,62 @@ static void tools_are_read_at_each_call(void **state) {
         free_host(f);
 }
 
+/* Secrets go to the kind of plugin that needs them, and to no other. */
+static void settings_and_environment(void **state) {
+        const char *const flags[] = {"api_key=sk-1", "snipara_api_key=snp-1", "temperature=0.25",
+                                     "memory_enabled=true", NULL};
+        struct sbx_runtime_options options = {.struct_size = sizeof(options), .settings = flags,
+                                              .directory = scratch_directory};
+        struct fixture *f = calloc(1, sizeof(*f));
+        struct sbx_host_setup setup = {.instance_name = "here", .plugin_name = "llm-test", .settings = &settings,
+                                       .logger = &logger, .directories = &f->directories};
+        struct sbx_config *config = NULL;
+        static const struct {
+                uint32_t kind;
+                const char *name, *value;
+        } wanted[] = {
+                {SBX_PLUGIN_PROVIDER, "api_key", "sk-1"},       {SBX_PLUGIN_PROVIDER, "temperature", "0.25"},
+                {SBX_PLUGIN_PROVIDER, "snipara_api_key", NULL}, {SBX_PLUGIN_CONTEXT, "snipara_api_key", "snp-1"},
+                {SBX_PLUGIN_CONTEXT, "memory_enabled", "true"}, {SBX_PLUGIN_CONTEXT, "snipara_project_slug", NULL},
+                {SBX_PLUGIN_CONTEXT, "api_key", NULL},          {SBX_PLUGIN_SINK, "api_key", NULL},
+                {SBX_PLUGIN_BACKEND, "api_key", NULL},          {SBX_PLUGIN_TRANSPORT, "snipara_api_key", NULL},
+                {SBX_PLUGIN_PROVIDER, "no_such", NULL},
+        };
+
+        scratch_write(".env", "SBX_TEST_OF_DOTENV=from the file\nSBX_TEST_OF_BOTH=from the file\n");
+        setenv("SBX_TEST_OF_BOTH", "from the process", 1);
+        f->directories = (struct sbx_directories){.libexec = (char *)"/l", .data = (char *)"/d", .build_tree = true};
+        assert_int_equal(sbx_config_load(&options, &logger, &config, NULL), 0);
+        setup.config = config;
+        for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+                const char *value;
+
+                setup.kind = wanted[i].kind;
+                f->state = sbx_host_new(&setup);
+                f->host = sbx_host_services(f->state);
+                value = f->host->setting(f->host->self, wanted[i].name);
+                if (wanted[i].value == NULL)
+                        assert_null(value);
+                else
+                        assert_string_equal(value, wanted[i].value);
+                assert_null(f->host->setting(f->host->self, NULL));
+                assert_string_equal(f->host->environment(f->host->self, "SBX_TEST_OF_DOTENV"), "from the file");
+                assert_string_equal(f->host->environment(f->host->self, "SBX_TEST_OF_BOTH"), "from the process");
+                assert_null(f->host->environment(f->host->self, "SBX_TEST_OF_NOTHING"));
+                assert_string_equal(f->host->directory(f->host->self, "project"), sbx_config_directory(config));
+                assert_string_equal(f->host->directory(f->host->self, "data"), "/d/llm-test");
+                sbx_host_free(f->state);
+        }
+        sbx_config_free(config);
+        options.flags = SBX_RUNTIME_NO_ENVIRONMENT;
+        assert_int_equal(sbx_config_load(&options, &logger, &config, NULL), 0);
+        assert_null(sbx_config_environment(config, "SBX_TEST_OF_BOTH"));
+        assert_null(sbx_config_environment(config, "SBX_TEST_OF_DOTENV"));
+        sbx_config_free(config);
+        unsetenv("SBX_TEST_OF_BOTH");
+        free(f);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_service_is_there),
@@ -268,6 +324,7 @@ int main(void) {
                 cmocka_unit_test(time_goes_on),
                 cmocka_unit_test(without_tools_a_plugin_is_told_so),
                 cmocka_unit_test(tools_are_read_at_each_call),
+                cmocka_unit_test(settings_and_environment),
         };
 
         return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);

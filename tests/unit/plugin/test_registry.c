@@ -43,7 +43,8 @@ static struct fixture *make(const char *plugins) {
         options.directory = scratch_directory;
         pthread_mutex_init(&f->lock, NULL);
         f->logger = (struct sbx_logger){keep_log, f, SBX_LOG_DEBUG};
-        f->directories = (struct sbx_directories){.plugins = getenv("PLUGINS"), .libexec = (char *)"/l"};
+        f->directories = (struct sbx_directories){.plugins = getenv("PLUGINS"), .libexec = (char *)"/l",
+                                                        .data = (char *)"/d"};
         if (sbx_config_load(&options, &f->logger, &f->config, &err) < 0 ||
             sbx_registry_new(f->config, &f->logger, &f->directories, NULL, &f->registry, &err) < 0)
                 fail_msg("%s. %s", err.message, err.hint);
@@ -168,7 +169,7 @@ static void says_what_is_configured(void **state) {
 
         assert_int_equal(get(f, "x", SBX_PLUGIN_SINK, &err), -ENOENT);
         assert_string_equal(err.message, "there is no sink \"x\"");
-        assert_string_equal(err.hint, "Configured are: a.");
+        assert_string_equal(err.hint, "Configured are: jsonl, a.");
         err = (struct sbx_error){0};
         assert_int_equal(get(f, "x", SBX_PLUGIN_STORE, &err), -ENOENT);
         assert_contains(err.hint, "No store is configured");
