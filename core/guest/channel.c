@@ -222,6 +222,14 @@ static int enforce(struct sbx_guest_process *guest, struct sbx_exchange *exchang
         return 0;
 }
 
+void sbx_channel_check(struct sbx_guest_process *guest, struct sbx_exchange *exchange) {
+        struct pollfd cancel = {.fd = exchange->cancel_fd, .events = POLLIN};
+
+        /* What is past its grace period already is left to the loop, which kills. */
+        if (exchange->stop == SBX_STOP_NONE)
+                (void)enforce(guest, exchange, cancel.fd >= 0 && poll(&cancel, 1, 0) > 0);
+}
+
 static void earlier(uint64_t *deadline, uint64_t other) {
         if (other != 0 && (*deadline == 0 || other < *deadline))
                 *deadline = other;

@@ -41,3 +41,6 @@ struct sbx_exchange {
 int sbx_channel_run(struct sbx_guest_process *guest, struct sbx_exchange *exchange, struct sbx_error *err);
 /* Keeps what fits below the cap, counts the rest, and tells the events. `fd` is 1 or 2. */
 int sbx_channel_output(struct sbx_exchange *exchange, int fd, struct sbx_bytes bytes, struct sbx_error *err);
+/* For `take` after it did something that took time: stops the execution if a limit was reached or it was cancelled
+ * meanwhile, so that `stop` tells the truth. */
+void sbx_channel_check(struct sbx_guest_process *guest, struct sbx_exchange *exchange);

@@ -16,6 +16,8 @@
 #define FRAME_MAX ((size_t)18 << 20) /* display, tool_call, or a result with its JSON as blob */
 #define RESULT_JSON_MAX ((size_t)4 << 20)
 #define REPLY_MAX ((size_t)17 << 20)
+#define CALL_RESULT_MAX ((size_t)16 << 20) /* of a call that the code makes back */
+#define CALL_NAME_MAX 128u
 #define MIME_MAX 127
 #define STALE_MAX 16
 
@@ -31,6 +33,8 @@ struct execution {
         size_t display_bytes;
         unsigned stale;
         uint64_t started_ns;
+        uint64_t answered_ns;      /* the time that the host took to answer the code's calls */
+        const struct sbx_call *call; /* the caller's; NULL: none */
         struct sbx_guest_usage before, after;
 };
 
@@ -136,28 +140,71 @@ static int fail_tool(struct execution *run, int64_t call, const char *message, s
         return reply_to_tool(run, call, false, sbx_buffer_bytes(&text), err);
 }
 
+/* The execution's own deadline, which moves on by the time that answering took, or the caller's, which does not. */
+static void set_deadline(struct execution *run) {
+        uint64_t own_ns = run->request->deadline_ns, *deadline_ns = &run->exchange.deadline_ns;
+
+        *deadline_ns = own_ns != 0 ? own_ns + run->answered_ns : 0;
+        if (run->call != NULL && run->call->deadline_ns != 0 &&
+            (*deadline_ns == 0 || run->call->deadline_ns < *deadline_ns))
+                *deadline_ns = run->call->deadline_ns;
+}
+
+/* Has the host answer. What was reached meanwhile (a cancel, the caller's deadline, the CPU limit) stops the execution
+ * before the guest hears of the answer: it must not end in another way because the call failed of the same cause. */
+static int answer_call(struct execution *run, const char *name, struct sbx_bytes arguments, struct sbx_buffer *value,
+                       struct sbx_error *problem) {
+        const struct sbx_code_calls *calls = run->request->code_calls;
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
+        uint64_t begin_ns = sbx_clock_ns();
+        int r;
+
+        if (run->call != NULL)
+                call = (struct sbx_call){sizeof(call), run->call->cancel_fd, run->call->deadline_ns};
+        r = calls->answer(calls->data, name, arguments, &call, value, problem);
+        run->answered_ns += sbx_clock_ns() - begin_ns;
+        set_deadline(run);
+        sbx_channel_check(run->guest, &run->exchange);
+        if (r == 0 && value->size == 0)
+                r = sbx_error_set(problem, -ENODATA, SBX_GUEST_ORIGIN, NULL, "the call of %.64s has no result", name);
+        return r;
+}
+
+static int parse_call(const struct sbx_frame *frame, int64_t *ret_call, json_t **ret_header, const char **ret_name,
+                      struct sbx_error *err) {
+        int r = parse_header(frame->json, "tool_call", ret_header, err);
+
+        if (r < 0)
+                return r;
+        if (sbx_json_get_int(*ret_header, "tool_call", "call", SBX_JSON_REQUIRED, 0, INT64_MAX, ret_call, err) < 0 ||
+            sbx_json_get_string(*ret_header, "tool_call", "name", SBX_JSON_REQUIRED, ret_name, err) < 0)
+                return -EPROTO;
+        return 0;
+}
+
 static int take_tool_call(struct execution *run, const struct sbx_frame *frame, struct sbx_error *err) {
-        const struct sbx_guest_execution *request = run->request;
-        _cleanup_buffer_ struct sbx_buffer value = SBX_BUFFER(REPLY_MAX - HEAD_MAX);
+        _cleanup_buffer_ struct sbx_buffer value = SBX_BUFFER(CALL_RESULT_MAX);
         _cleanup_json_ json_t *header = NULL;
         struct sbx_error problem = {0};
         const char *name = NULL;
         int64_t call;
-        int r = parse_header(frame->json, "tool_call", &header, err);
+        int r = parse_call(frame, &call, &header, &name, err);
 
         if (r < 0)
                 return r;
-        if (sbx_json_get_int(header, "tool_call", "call", SBX_JSON_REQUIRED, 0, INT64_MAX, &call, err) < 0 ||
-            sbx_json_get_string(header, "tool_call", "name", SBX_JSON_REQUIRED, &name, err) < 0)
-                return -EPROTO;
         if (run->exchange.reply.size > 0)
                 return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL,
                                      "a tool call before the answer to the last one was taken");
+        sbx_channel_check(run->guest, &run->exchange);
         if (run->exchange.stop != SBX_STOP_NONE)
                 return fail_tool(run, call, "the execution is being stopped", err);
-        if (request->code_calls == NULL)
+        if (run->request->code_calls == NULL)
                 return fail_tool(run, call, "no tools can be called from this execution", err);
-        r = request->code_calls->answer(request->code_calls->data, name, frame->blob, NULL, &value, &problem);
+        if (name[0] == '\0' || strlen(name) > CALL_NAME_MAX)
+                return fail_tool(run, call, "the name of a call has 1 to 128 bytes", err);
+        r = answer_call(run, name, frame->blob, &value, &problem);
+        if (r == -EFBIG && problem.code == 0)
+                return fail_tool(run, call, "the result of the call is larger than 16 MiB", err);
         if (r < 0)
                 return fail_tool(run, call, problem.code != 0 ? problem.message : SBX_ERRNO_TEXT(r), err);
         return reply_to_tool(run, call, true, sbx_buffer_bytes(&value), err);
@@ -258,6 +305,7 @@ static double seconds(uint64_t ns) {
 
 static int tell_stop(struct execution *run, bool killed) {
         const struct sbx_exchange *exchange = &run->exchange;
+        uint64_t own_ns = run->request->deadline_ns, limit_ns;
         const char *what = killed ? "it did not stop and was killed, so its variables are lost"
                                   : "it was interrupted and its variables are kept";
 
@@ -267,9 +315,9 @@ static int tell_stop(struct execution *run, bool killed) {
         if (exchange->stop == SBX_STOP_CPU)
                 return set_message(run, "the code used its CPU time of %g s; %s", seconds(exchange->cpu_limit_ns),
                                    what);
-        return set_message(
-                run, "the code ran longer than its limit of %g s; %s",
-                seconds(exchange->deadline_ns > run->started_ns ? exchange->deadline_ns - run->started_ns : 0), what);
+        limit_ns = own_ns != 0 && own_ns + run->answered_ns == exchange->deadline_ns ? own_ns : exchange->deadline_ns;
+        return set_message(run, "the code ran longer than its limit of %g s; %s",
+                           seconds(limit_ns > run->started_ns ? limit_ns - run->started_ns : 0), what);
 }
 
 /* The guest is gone: `problem` is how the exchange failed. */
@@ -396,11 +444,9 @@ static void set_limits(struct execution *run, const struct sbx_call *call) {
         const struct sbx_guest_execution *request = run->request;
         struct sbx_exchange *exchange = &run->exchange;
 
-        exchange->deadline_ns = request->deadline_ns;
+        run->call = call;
+        set_deadline(run);
         exchange->cancel_fd = call != NULL ? call->cancel_fd : -1;
-        if (call != NULL && call->deadline_ns != 0 &&
-            (exchange->deadline_ns == 0 || call->deadline_ns < exchange->deadline_ns))
-                exchange->deadline_ns = call->deadline_ns;
         exchange->cpu_limit_ns = request->cpu_limit_ns;
         exchange->cpu_start_ns = run->before.cpu_ns;
         exchange->grace_ns = request->grace_ns;

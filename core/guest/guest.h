@@ -32,10 +32,12 @@ const json_t *sbx_guest_info(const struct sbx_guest_process *guest);
 const json_t *sbx_guest_names(const struct sbx_guest_process *guest);
 int sbx_guest_limit(struct sbx_guest_process *guest, const struct sbx_limits *limits, struct sbx_error *err);
 
-/* Answers calls that code makes back to the host while it runs (a tool_call frame). By the thread that executes, one
- * call at a time; the guest waits, and the time does not count as the execution's own. `call` ends with the execution's
- * cancellation or the caller's deadline. 0 and one JSON value in `ret_result` (at most 16 MiB); or negative, and the code
- * gets the error's message as an exception. */
+/* Answers calls that code makes back to the host while it runs (a tool_call frame; docs/guest-protocol.md says what
+ * names, arguments and results mean). By the thread that executes, one call at a time; the guest waits, and the time does
+ * not count as the execution's own. `name` is UTF-8 of 1 to 128 bytes; `arguments` are bytes of any kind, at most 18 MiB.
+ * `call` ends with the execution's cancellation, the session's end, and the caller's deadline, but not with the
+ * execution's own. 0 and one JSON value in `ret_result`; or negative, and the code gets the error's message as an
+ * exception. */
 struct sbx_code_calls {
         void *data;
         int (*answer)(void *data, const char *name, struct sbx_bytes arguments, const struct sbx_call *call,

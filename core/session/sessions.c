@@ -139,6 +139,7 @@ static int operate(struct sbx_sessions *sessions, const struct operation *operat
 struct execute {
         struct sbx_execution execution;
         const struct sbx_profile *profile;
+        const struct sbx_code_calls *calls;
         uint64_t timeout_ms;
         struct sbx_result *result;
 };
@@ -222,6 +223,7 @@ static int run_execution(struct sbx_session *session, void *data, const struct s
                 .events = execute->execution.events,
                 .session_id = session->id,
                 .notice = session->notice,
+                .code_calls = execute->calls,
         };
         int r = sbx_guest_execute(session->guest, &request, call, &execute->result, err);
 
@@ -234,7 +236,13 @@ static int run_execution(struct sbx_session *session, void *data, const struct s
 
 int sbx_sessions_execute(struct sbx_sessions *sessions, const struct sbx_execution *execution,
                          const struct sbx_call *call, struct sbx_result **ret_result, struct sbx_error *err) {
-        struct execute execute = {0};
+        return sbx_sessions_execute_with(sessions, execution, NULL, call, ret_result, err);
+}
+
+int sbx_sessions_execute_with(struct sbx_sessions *sessions, const struct sbx_execution *execution,
+                              const struct sbx_code_calls *calls, const struct sbx_call *call,
+                              struct sbx_result **ret_result, struct sbx_error *err) {
+        struct execute execute = {.calls = calls};
         struct operation operation = {.what = "code was sent to it", .run = run_execution, .data = &execute};
         int r;
 
@@ -352,4 +360,25 @@ int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, c
                 return 0;
         return sbx_error_set(err, -ENOENT, ORIGIN, "list_sessions shows those that exist.", "session '%.*s' not found",
                              SBX_SESSION_ID_MAX, id);
+}
+
+void sbx_sessions_destroy_all(struct sbx_sessions *sessions, const char *principal) {
+        struct sbx_session *unneeded = NULL, *next;
+
+        principal = principal != NULL ? principal : "";
+        pthread_mutex_lock(&sessions->lock);
+        sbx_expired_forget_locked(sessions, principal);
+        for (size_t i = 0; i < SBX_SESSION_BUCKETS; i++)
+                for (struct sbx_session *at = sessions->buckets[i]; at != NULL; at = next) {
+                        next = at->next;
+                        if (strcmp(at->principal, principal) != 0 || !sbx_session_end_locked(at))
+                                continue;
+                        at->next = unneeded; /* it is in no bucket any more */
+                        unneeded = at;
+                }
+        pthread_mutex_unlock(&sessions->lock);
+        for (; unneeded != NULL; unneeded = next) {
+                next = unneeded->next;
+                sbx_session_free(unneeded);
+        }
 }

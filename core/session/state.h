@@ -111,6 +111,7 @@ void sbx_session_free(struct sbx_session *session); /* its guest too; without th
 /* Remembers, or forgets (true: it was there), an id that expired. */
 void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal, const char *id);
 bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *principal, const char *id);
+void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *principal); /* all of the principal's */
 
 /* ---- turn.c: first come, first served ---- */
 

@@ -60,18 +60,27 @@ void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal
         sessions->expired_next = (sessions->expired_next + 1) % SBX_SESSION_EXPIRED_MAX;
 }
 
+static bool forget_slot(struct sbx_expired *slot) {
+        free(slot->principal);
+        free(slot->id);
+        *slot = (struct sbx_expired){0};
+        return true;
+}
+
 bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *principal, const char *id) {
         for (size_t i = 0; i < SBX_SESSION_EXPIRED_MAX; i++) {
                 struct sbx_expired *slot = &sessions->expired[i];
 
-                if (slot->id == NULL || strcmp(slot->id, id) != 0 || strcmp(slot->principal, principal) != 0)
-                        continue;
-                free(slot->principal);
-                free(slot->id);
-                *slot = (struct sbx_expired){0};
-                return true;
+                if (slot->id != NULL && strcmp(slot->id, id) == 0 && strcmp(slot->principal, principal) == 0)
+                        return forget_slot(slot);
         }
         return false;
+}
+
+void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *principal) {
+        for (size_t i = 0; i < SBX_SESSION_EXPIRED_MAX; i++)
+                if (sessions->expired[i].id != NULL && strcmp(sessions->expired[i].principal, principal) == 0)
+                        forget_slot(&sessions->expired[i]);
 }
 
 /* ---- one session ---- */

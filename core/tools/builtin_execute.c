@@ -90,7 +90,7 @@ static int execute(const struct sbx_tool_context *context, struct sbx_execution 
         execution->principal = context->principal;
         if (context->progress != NULL)
                 execution->events = &events;
-        r = sbx_sessions_execute(context->data, execution, context->call, &result, err);
+        r = sbx_sessions_execute_with(context->data, execution, context->code_calls, context->call, &result, err);
         if (r < 0)
                 return r;
         return sbx_render_result(result, execution->session_id[0] == '\0', script, ret_result, err);

@@ -73,31 +73,60 @@ static char *member_text(const json_t *definition, const char *key) {
         return json_is_object(member) ? json_dumps(member, JSON_COMPACT) : NULL;
 }
 
+/* "_meta" is for us: who may call the tool, and its other names. */
+static int add_aliases(struct sbx_tools *tools, const char *name, const json_t *meta, bool only_missing,
+                       struct sbx_error *err) {
+        const json_t *aliases = json_object_get(meta, "snipara-sandbox/aliases");
+        json_t *alias;
+        size_t index;
+
+        if (aliases != NULL && !json_is_array(aliases))
+                return sbx_error_set(err, -EBADMSG, ORIGIN, NULL, "tool '%s': its aliases must be an array", name);
+        json_array_foreach((json_t *)aliases, index, alias) {
+                const char *text = json_string_value(alias);
+                int r;
+
+                if (only_missing && text != NULL && sbx_tools_find(tools, text) != NULL)
+                        continue;
+                r = sbx_tools_alias(tools, text, name, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 static int add_definition(struct sbx_tools *tools, const struct sbx_instance *source, const json_t *definition,
-                          struct sbx_error *err) {
+                          bool only_missing, struct sbx_error *err) {
         const char *name = json_string_value(json_object_get(definition, "name"));
+        const json_t *meta = json_object_get(definition, "_meta");
         _cleanup_free_ char *schema = member_text(definition, "inputSchema");
         _cleanup_free_ char *annotations = member_text(definition, "annotations");
-        struct source_tool *data = calloc(1, sizeof(*data));
+        struct source_tool *data;
         struct sbx_tool tool = {.name = name,
                                 .title = json_string_value(json_object_get(definition, "title")),
                                 .description = json_string_value(json_object_get(definition, "description")),
                                 .input_schema = schema,
                                 .annotations = annotations,
                                 .run = call_source,
-                                .data = data,
                                 .free_data = free_source_tool,
                                 .flags = SBX_TOOL_HEARTBEAT};
         int r;
 
+        if (only_missing && name != NULL && sbx_tools_find(tools, name) != NULL)
+                return 0;
+        if (json_is_true(json_object_get(meta, "snipara-sandbox/host")))
+                tool.flags |= SBX_TOOL_HOST;
+        tool.data = data = calloc(1, sizeof(*data));
         if (data == NULL)
                 return SBX_NOMEM(err, ORIGIN);
         data->source = source;
         data->name = strdup(name != NULL ? name : "");
         r = data->name == NULL ? SBX_NOMEM(err, ORIGIN) : sbx_tools_add(tools, &tool, err);
-        if (r < 0)
+        if (r < 0) {
                 free_source_tool(data);
-        return r;
+                return r;
+        }
+        return add_aliases(tools, name, meta, only_missing, err);
 }
 
 int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, bool only_missing,
@@ -118,7 +147,7 @@ int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *so
                 r = sbx_error_set(err, -EBADMSG, ORIGIN, NULL, "its tools are not a JSON array");
         json_array_foreach(definitions, index, definition) {
                 if (r == 0)
-                        r = add_definition(tools, source, definition, err);
+                        r = add_definition(tools, source, definition, only_missing, err);
         }
         if (r < 0)
                 sbx_error_wrap(err, "context source '%s'", source->name);

@@ -25,14 +25,21 @@ static void entry_free(struct sbx_tool_entry *entry) {
 }
 SBX_DEFINE_CLEANUP(struct sbx_tool_entry *, entry_free, cleanup_entry)
 
-static int check_texts(const struct sbx_tool *tool, struct sbx_error *err) {
+int sbx_tools_check_name(const char *name, struct sbx_error *err) {
         static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-        size_t length = tool->name != NULL ? strlen(tool->name) : 0;
+        size_t length = name != NULL ? strlen(name) : 0;
 
-        if (length == 0 || length > NAME_MAX_BYTES || strspn(tool->name, allowed) != length)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
-                                     "tool '%.80s': its name must be 1 to %d of A-Z a-z 0-9 _ . -",
-                                     tool->name != NULL ? tool->name : "", NAME_MAX_BYTES);
+        if (length > 0 && length <= NAME_MAX_BYTES && strspn(name, allowed) == length)
+                return 0;
+        return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%.80s': its name must be 1 to %d of A-Z a-z 0-9 _ . -",
+                             name != NULL ? name : "", NAME_MAX_BYTES);
+}
+
+static int check_texts(const struct sbx_tool *tool, struct sbx_error *err) {
+        int r = sbx_tools_check_name(tool->name, err);
+
+        if (r < 0)
+                return r;
         if (tool->description == NULL || tool->description[0] == '\0' ||
             strlen(tool->description) > DESCRIPTION_MAX_BYTES)
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its description must have 1 to %u bytes",
@@ -144,6 +151,7 @@ void sbx_tools_free(struct sbx_tools *tools) {
         sbx_tools_stop(tools);
         for (size_t i = 0; i < tools->count; i++)
                 entry_free(tools->entries[i]);
+        sbx_tools_free_access(tools);
         sbx_tool_threads_destroy(&tools->threads);
         sbx_beats_destroy(&tools->beats);
         pthread_mutex_destroy(&tools->lock);
@@ -154,10 +162,13 @@ void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *
         tools->observer = *observer;
 }
 
-static const struct sbx_tool_entry *find_locked(const struct sbx_tools *tools, const char *name) {
+struct sbx_tool_entry *sbx_tools_find_locked(const struct sbx_tools *tools, const char *name) {
         for (size_t i = 0; i < tools->count; i++)
                 if (strcmp(tools->entries[i]->tool.name, name) == 0)
                         return tools->entries[i];
+        for (size_t i = 0; i < tools->alias_count; i++)
+                if (strcmp(tools->aliases[i].name, name) == 0)
+                        return tools->aliases[i].entry;
         return NULL;
 }
 
@@ -168,7 +179,7 @@ int sbx_tools_add(struct sbx_tools *tools, const struct sbx_tool *tool, struct s
         if (r < 0)
                 return r;
         SBX_LOCKED(&tools->lock);
-        if (find_locked(tools, entry->tool.name) != NULL)
+        if (sbx_tools_find_locked(tools, entry->tool.name) != NULL)
                 return sbx_error_set(err, -EEXIST, ORIGIN, NULL, "tool '%s' is registered already", entry->tool.name);
         if (tools->count == SBX_TOOLS_MAX)
                 return sbx_error_set(err, -ENOSPC, ORIGIN, NULL, "tool '%s': there are %u tools already, the maximum",
@@ -180,45 +191,7 @@ int sbx_tools_add(struct sbx_tools *tools, const struct sbx_tool *tool, struct s
 
 const struct sbx_tool_entry *sbx_tools_find(struct sbx_tools *tools, const char *name) {
         SBX_LOCKED(&tools->lock);
-        return find_locked(tools, name);
-}
-
-int sbx_tools_unknown(struct sbx_tools *tools, const char *name, struct sbx_error *err) {
-        struct sbx_nearest nearest = SBX_NEAREST(name);
-        const char *names[SBX_TOOLS_MAX];
-        _cleanup_buffer_ struct sbx_buffer hint = SBX_BUFFER(SBX_ERROR_HINT_MAX);
-        size_t count;
-
-        pthread_mutex_lock(&tools->lock);
-        count = tools->count;
-        for (size_t i = 0; i < count; i++)
-                names[i] = tools->entries[i]->tool.name; /* entries are never removed */
-        pthread_mutex_unlock(&tools->lock);
-        for (size_t i = 0; i < count; i++)
-                sbx_nearest_offer(&nearest, names[i]);
-        /* A hint that does not fit ends where it is full. */
-        (void)sbx_buffer_append_text(&hint, "Tools are: ");
-        for (size_t i = 0; i < count; i++)
-                (void)sbx_buffer_printf(&hint, "%s%s", i > 0 ? ", " : "", names[i]);
-        if (nearest.best != NULL)
-                return sbx_error_set(err, -ENOENT, ORIGIN, hint.data, "unknown tool '%.64s'; did you mean '%s'?", name,
-                                     nearest.best);
-        return sbx_error_set(err, -ENOENT, ORIGIN, hint.data, "unknown tool '%.64s'", name);
-}
-
-int sbx_tools_list(struct sbx_tools *tools, struct sbx_buffer *out_json, struct sbx_error *err) {
-        _cleanup_json_ json_t *list = json_array();
-        bool complete = list != NULL;
-        int r;
-
-        pthread_mutex_lock(&tools->lock);
-        for (size_t i = 0; i < tools->count && complete; i++)
-                complete = json_array_append(list, tools->entries[i]->listing) == 0;
-        pthread_mutex_unlock(&tools->lock);
-        if (!complete)
-                return SBX_NOMEM(err, ORIGIN);
-        r = sbx_json_encode(list, out_json);
-        return r < 0 ? sbx_error_set(err, r, ORIGIN, NULL, "the list of tools: %s", SBX_ERRNO_TEXT(r)) : 0;
+        return sbx_tools_find_locked(tools, name);
 }
 
 /* ---- one call ---- */
@@ -287,15 +260,14 @@ int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, j
 
 int sbx_tools_call(struct sbx_tools *tools, const char *name, struct sbx_bytes arguments,
                    const struct sbx_tool_context *context, struct sbx_buffer *out_json, struct sbx_error *err) {
-        const struct sbx_tool_entry *entry = sbx_tools_find(tools, name);
+        const struct sbx_tool_entry *entry = NULL;
         _cleanup_json_ json_t *parsed = NULL;
         struct sbx_tool_context watched;
         struct sbx_beat beat;
-        int r, status;
+        int status, r = sbx_tools_resolve(tools, name, context->caller, &entry, err);
 
-        if (entry == NULL)
-                return sbx_tools_unknown(tools, name, err);
-        r = sbx_tools_parse(arguments, &parsed, err);
+        if (r == 0)
+                r = sbx_tools_parse(arguments, &parsed, err);
         if (r < 0)
                 return r;
         sbx_beat_begin(&tools->beats, &beat, context, (entry->tool.flags & SBX_TOOL_HEARTBEAT) != 0, &watched);

@@ -77,10 +77,8 @@ static int fill_task(struct sbx_tool_task *task, const char *name, struct sbx_by
         if (task->cancel_fd < 0)
                 return sbx_error_set(err, -errno, ORIGIN, "Raise the limit of open files (ulimit -n).",
                                      "can't make a call cancellable: %s", SBX_ERRNO_TEXT(errno));
-        task->entry = sbx_tools_find(task->tools, name);
-        if (task->entry == NULL)
-                task->refused = sbx_tools_unknown(task->tools, name, &task->problem);
-        else
+        task->refused = sbx_tools_resolve(task->tools, name, SBX_CALLER_CLIENT, &task->entry, &task->problem);
+        if (task->refused == 0)
                 task->refused = sbx_tools_parse(arguments, &task->arguments, &task->problem);
         if (task->principal == NULL || (task->refused == 0 && set_lane(task) < 0))
                 return SBX_NOMEM(err, ORIGIN);

@@ -73,19 +73,41 @@ void sbx_tool_threads_destroy(struct sbx_tool_threads *threads);
 
 /* ---- registry.c ---- */
 
+struct sbx_tool_alias {
+        char *name;
+        struct sbx_tool_entry *entry;
+};
+
+/* What the configuration says of one kind of caller. */
+struct sbx_tool_patterns {
+        char **names; /* a name, or the beginning of names and a `*` */
+        size_t count;
+};
+
 struct sbx_tools {
         const struct sbx_logger *logger;
-        pthread_mutex_t lock; /* protects entries and count */
+        pthread_mutex_t lock; /* protects entries, aliases and their counts; entries and aliases never go away */
         struct sbx_tool_entry *entries[SBX_TOOLS_MAX];
         size_t count;
+        struct sbx_tool_alias aliases[SBX_TOOLS_MAX];
+        size_t alias_count;
+        struct sbx_tool_patterns allowed[SBX_CALLER_CODE + 1]; /* by caller; set before the first call */
         struct sbx_tool_observer observer;
         struct sbx_beats beats;
         struct sbx_tool_threads threads;
 };
 
-/* NULL: there is none. */
+/* By name or alias. NULL: there is none. */
 const struct sbx_tool_entry *sbx_tools_find(struct sbx_tools *tools, const char *name);
-int sbx_tools_unknown(struct sbx_tools *tools, const char *name, struct sbx_error *err); /* -ENOENT, with the nearest */
+struct sbx_tool_entry *sbx_tools_find_locked(const struct sbx_tools *tools, const char *name);
+int sbx_tools_check_name(const char *name, struct sbx_error *err); /* -EINVAL */
+
+/* ---- access.c ---- */
+
+void sbx_tools_free_access(struct sbx_tools *tools); /* aliases and patterns */
+/* 0, and `*ret_entry` if that is not NULL; -ENOENT, with the nearest name that the caller may use; -EACCES. */
+int sbx_tools_resolve(struct sbx_tools *tools, const char *name, enum sbx_tool_caller caller,
+                      const struct sbx_tool_entry **ret_entry, struct sbx_error *err);
 /* Arguments from the bytes of a client; none at all is an empty object. -EINVAL. */
 int sbx_tools_parse(struct sbx_bytes bytes, json_t **ret_arguments, struct sbx_error *err);
 /* Runs a call whole: checks arguments (which it may change), runs the tool, makes errors a result, tells the observer.
