@@ -18,14 +18,20 @@ struct help_options {
 static const struct {
         const char *name, *instead;
 } absent_commands[] = {
-        {"run", "connect your agent with 'snipara-sandbox mcp-serve', or run code with 'snipara-sandbox exec'"},
-        {"agent", "connect your agent with 'snipara-sandbox mcp-serve'"},
         {"logs", "'snipara-sandbox exec --json' prints everything that is known of an execution"},
         {"visualize", "'snipara-sandbox exec --json' prints everything that is known of an execution"},
         {"snipara-status", "'snipara-sandbox config show' lists the snipara_* settings and where they come from"},
 };
 
-/* The next of the command's own options and the shared ones; NULL past the last. */
+static bool has_option(const struct sbx_cli_command *command, const struct sbx_cli_option *shared) {
+        for (const struct sbx_cli_option *own = command->options; own != NULL && own->name != NULL; own++)
+                if (strcmp(own->name, shared->name) == 0)
+                        return true;
+        return false;
+}
+
+/* The next of the command's own options and the shared ones, which a command may have in a form of its own; NULL past the
+ * last. */
 static const struct sbx_cli_option *option_at(const struct sbx_cli_command *command, size_t index) {
         const struct sbx_cli_option *tables[] = {
                 command->options,
@@ -35,7 +41,7 @@ static const struct sbx_cli_option *option_at(const struct sbx_cli_command *comm
 
         for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
                 for (const struct sbx_cli_option *option = tables[i]; option != NULL && option->name != NULL; option++)
-                        if (index-- == 0)
+                        if ((i == 0 || !has_option(command, option)) && index-- == 0)
                                 return option;
         return NULL;
 }

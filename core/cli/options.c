@@ -39,10 +39,20 @@ struct known {
         size_t count, letter_count;
 };
 
+static bool known_name(const struct known *known, const char *name) {
+        for (size_t i = 0; i < known->count; i++)
+                if (strcmp(known->options[i]->name, name) == 0)
+                        return true;
+        return false;
+}
+
 static void known_add(struct known *known, const struct sbx_cli_option *options, bool shared) {
         for (; options != NULL && options->name != NULL && known->count < OPTIONS_MAX; options++) {
-                size_t i = known->count++;
+                size_t i;
 
+                if (shared && known_name(known, options->name)) /* the command has its own form of it */
+                        continue;
+                i = known->count++;
                 known->options[i] = options;
                 known->shared[i] = shared;
                 known->longs[i] = (struct option){
