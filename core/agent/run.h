@@ -2,6 +2,8 @@
 /* Inside of core/agent: one run, the places in it, and the effects that it is made of. */
 #pragma once
 
+#include <limits.h>
+
 #include "agent/agent.h"
 #include "agent/journal.h"
 #include "base/thread.h"
@@ -19,14 +21,19 @@ struct sbx_budget {
         double cost_limit_usd, cost_usd;               /* of sub-calls: sub_call_cost_usd of the run counts beside */
         bool cost_unknown;                             /* something was used whose price nobody knows */
 };
+/* UINT64_MAX, UINT_MAX, a negative cost: no limit but those above. */
 void sbx_budget_init(struct sbx_budget *budget, struct sbx_budget *parent, uint64_t token_limit, unsigned tool_limit,
                      unsigned call_limit, double cost_limit_usd);
 void sbx_budget_destroy(struct sbx_budget *budget);
 uint64_t sbx_budget_tokens_left(struct sbx_budget *budget); /* in it and all above it */
-/* Room for one more model call, with `reserve` tokens held until sbx_budget_settle. Else why not. */
-enum sbx_run_end sbx_budget_begin_call(struct sbx_budget *budget, uint64_t reserve);
+/* Room for one more model call: as much of `wanted` tokens as is left, at least `needed`, is held until
+ * sbx_budget_settle. Else why not. */
+enum sbx_run_end sbx_budget_begin_call(struct sbx_budget *budget, uint64_t needed, uint64_t wanted,
+                                       uint64_t *ret_reserved);
 void sbx_budget_settle(struct sbx_budget *budget, uint64_t reserved, uint64_t tokens_in, uint64_t tokens_out,
                        double cost_usd /* negative: unknown */);
+/* Counts a model call of an earlier life of the run, whatever the limits. */
+void sbx_budget_recall(struct sbx_budget *budget, uint64_t tokens_in, uint64_t tokens_out, double cost_usd);
 bool sbx_budget_take_tool(struct sbx_budget *budget); /* room for one more tool call */
 
 /* ---- the run ---- */
@@ -67,7 +74,30 @@ struct sbx_place {
         const char *principal;       /* of the sessions that tools use from here */
         unsigned depth;              /* 0: the run's own completion */
         unsigned *sub_calls_of_turn; /* protected by run->lock; starts at 0 with each turn of the run */
+        /* What only sub-completions set. */
+        const struct sbx_call *call;    /* NULL: the run's */
+        const char *sub_call_type;      /* "sub_complete", ...; NULL: none */
+        struct sbx_sub_answer *answer;  /* where FINAL goes; NULL: to the run */
+        uint64_t answer_tokens;         /* the most that an answer may have; 0: what the budget leaves */
+        bool replay;                    /* what is not in the journal is not done: only counted and told again */
 };
+
+/* ---- place.c ---- */
+
+/* base + the formatted rest. -ENAMETOOLONG. */
+int sbx_key_make(char ret_key[SBX_JOURNAL_KEY_MAX], struct sbx_error *err, const char *base, const char *format, ...)
+        SBX_PRINTF(4, 5);
+const struct sbx_call *sbx_place_call(const struct sbx_place *place);
+/* 0, -ECANCELED or -ETIMEDOUT: whether the place's call has ended. */
+int sbx_place_ended(const struct sbx_place *place);
+/* Reads `call` likewise. */
+int sbx_call_ended(const struct sbx_call *call);
+
+/* ---- limits.c ---- */
+
+/* What was asked for, else the configured value, for an agent its own default. -EINVAL: above a hard limit. */
+int sbx_run_limits_settle(const struct sbx_config *config, enum sbx_run_kind kind, const struct sbx_run_limits *asked,
+                          struct sbx_run_limits *ret_limits, struct sbx_error *err);
 
 /* ---- events.c: the trajectory (docs/trajectory.md) ---- */
 
@@ -79,6 +109,8 @@ void sbx_run_emit(struct sbx_run *run, const char *name, json_t *event);
 /* Tells the watch alone. Takes the reference. */
 void sbx_run_tell(struct sbx_run *run, json_t *event);
 void sbx_run_notice(struct sbx_run *run, const char *format, ...) SBX_PRINTF(2, 3);
+/* False: nobody looks at events of the run, making one is not needed. */
+bool sbx_run_observed(const struct sbx_run *run);
 
 /* ---- model.c: one answer of the model ---- */
 
@@ -90,10 +122,17 @@ struct sbx_answer {
         const char *finish_reason; /* "stop", "length", "tool_calls", "content_filter" */
         uint64_t tokens_in, tokens_out;
         double cost_usd; /* negative: unknown */
+        const char *model, *timestamp; /* who answered, and when; of `record` */
+        uint64_t duration_ms;
+        json_t *record;
 };
 void sbx_answer_clear(struct sbx_answer *answer);
-/* Asks the model, or the journal. Takes what it used from the budget, and emits the event "completion" under
- * place->key + ".model". `*ret_end` is not SBX_RUN_OK when a limit or an error kept it from being asked or answered; then
+/* The provider of a run: the entry `name` (NULL: the setting `backend`). "openai" and "anthropic" mean the entry
+ * "litellm" unless there are entries of those names. -ENOENT and what the plugin says. */
+int sbx_model_provider(const struct sbx_runs_parts *parts, const char *name, const struct sbx_call *call,
+                       const struct sbx_instance **ret_provider, struct sbx_error *err);
+/* Asks the model, or the journal, under place->key + ".model". Takes what it used from the budget. The event "completion"
+ * is the caller's: it holds the results of the turn's tools. `*ret_end` is not SBX_RUN_OK when a limit or an error kept it from being asked or answered; then
  * the error says more. `tools`: the list for the request, may be empty. -ENOMEM and what the journal says are the only
  * negative returns. */
 int sbx_model_ask(const struct sbx_place *place, const json_t *messages, const json_t *tools, struct sbx_answer *ret_answer,
@@ -106,6 +145,7 @@ struct sbx_completion {
         enum sbx_run_end end;
         struct sbx_error problem; /* when `end` is not ok */
         bool final;           /* FINAL or FINAL_VAR ended it (depth 0 alone) */
+        const char *finish_reason; /* of the last answer: "length" and "content_filter" say that it is not whole */
         unsigned tool_calls;
         json_t *tool_names;   /* of its tool calls, in order */
 };
@@ -121,7 +161,16 @@ int sbx_complete(const struct sbx_place *place, const char *system, const char *
 int sbx_tool_calls_run(const struct sbx_place *turn, const struct sbx_answer *answer, json_t *messages, json_t *tool_results,
                        unsigned *ret_refused, struct sbx_error *err);
 
-/* ---- execution.c: code in a session of the run, once ---- */
+/* ---- execution.c: code in a session of the run, once ----
+ *
+ * Records of the journal; each has "type", "timestamp" and "duration_ms":
+ *      "model"      text, tool_calls, finish_reason, tokens_in, tokens_out, cost_usd (null: unknown), model
+ *      "execution"  a tool that executes code: name, arguments ("code" among them), result (a tool result), principal (of
+ *                   its session), session_id, end, state, profile, timeout (may be null), output, calls (that code made)
+ *      "tool"       any other tool: name, arguments, result, principal; "session": true if it changes a session's
+ *                   variables (set_repl_context, clear_repl_context, destroy_session), which a restored one needs too
+ *      "call"       llm_query, llm_batch, FINAL, FINAL_VAR of code: name, arguments, result, or error {code, message}
+ */
 
 /* One tool call under place->key, through the registry or from the journal. `*ret_result` is a tool result object. Code
  * that it executes may call back. */
@@ -134,12 +183,19 @@ int sbx_run_restore_sessions(struct sbx_run *run, struct sbx_error *err);
 
 /* ---- code_calls.c: what code in a session calls back: llm_query, llm_batch, FINAL, FINAL_VAR, tools ---- */
 
+#define SBX_CODE_CALLS_MAX 1000u       /* of one execution; what is over it fails at once */
+#define SBX_CODE_CALLS_REFUSED_MAX 100u /* then the execution is cancelled */
+
 struct sbx_code_context { /* one execution's; lives as long as it */
-        const struct sbx_place *place; /* the execution's */
+        struct sbx_place place; /* the execution's: its call_id is the execution's own */
         struct sbx_code_calls calls;
-        unsigned count; /* calls made so far: the next one's key is place->key + ".c" + count */
+        struct sbx_call call; /* for the execution: ends with the place's, or when the code floods the host with calls */
+        int flood_fd;         /* written to when it does; -1: `place` has no executions to cancel */
+        unsigned count;       /* calls made so far: the next one's key is place.key + ".c" + count */
+        bool flooded;
 };
-void sbx_code_context_init(struct sbx_code_context *context, const struct sbx_place *place);
+int sbx_code_context_init(struct sbx_code_context *context, const struct sbx_place *place, struct sbx_error *err);
+void sbx_code_context_destroy(struct sbx_code_context *context);
 
 /* ---- subcalls.c: snipara_sub_complete, snipara_batch_complete, and the queries of code ---- */
 
@@ -147,6 +203,8 @@ struct sbx_query {
         const char *prompt, *system, *context_query;
         uint64_t max_tokens; /* 0: what is inherited */
         bool with_tools;
+        bool own_sessions; /* its tools use sessions of its own: those of `place` are busy */
+        const char *type;  /* sub_call_type of its events */
 };
 /* Asks all, at most `max_parallel` at a time; `results[i]` becomes {"response", "tokens_used", "cost", "calls"} or
  * {"response": null, "error", "end", "tokens_used", "cost"}. Counts against sub-calls of the turn, their cost, the depth
@@ -157,10 +215,21 @@ int sbx_subcall_tools_add(struct sbx_tools *tools, struct sbx_error *err); /* an
 
 /* ---- answer.c: FINAL ---- */
 
+struct sbx_sub_answer { /* of a sub-completion; protected by run->lock */
+        char *text;
+};
+/* FINAL at a place: the answer of the run, or of the sub-completion that the place is in. -EALREADY, -ENOMEM. */
+int sbx_place_set_answer(const struct sbx_place *place, const char *answer, const char *source, struct sbx_error *err);
+bool sbx_place_has_answer(const struct sbx_place *place);
+
 /* The first one counts. False: there is an answer already. */
 bool sbx_run_set_answer(struct sbx_run *run, const char *answer, const char *source);
 bool sbx_run_has_answer(struct sbx_run *run);
 char *sbx_run_take_answer(struct sbx_run *run, const char **ret_source); /* and none is set after it */
+
+/* ---- runs.c ---- */
+
+const struct sbx_runs_parts *sbx_runs_parts(const struct sbx_runs *runs);
 
 /* ---- agent_loop.c, runs.c, background.c, prompt.c ---- */
 
