@@ -29,7 +29,10 @@ _snipara_sandbox_value() {
                 _snipara_sandbox_words "$("$program" config show --origin 2>/dev/null |
                         sed -n 's/^[^\t]*\t\([^=]*=\).*/\1/p')"
                 ;;
-        --code | -c | --env | -e | --session | -s) ;;
+        --check | --var) _snipara_sandbox_files -f ;;
+        --code | -c | --env | -e | --session | -s | --model | -m | --backend | -b | --cost-limit | --max-calls | --resume | \
+                --max-depth | -d | --token-budget | --tool-budget | --system | --max-sub-calls | --max-iterations | -i | \
+                --budget) ;;
         *) return 1 ;;
         esac
 }
@@ -37,10 +40,11 @@ _snipara_sandbox_value() {
 _snipara_sandbox() {
         local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
         local command=${COMP_WORDS[1]} configured='--config --set --verbose --help' options=
+        local run='--model --backend --env --timeout --cost-limit --max-calls --check --var --resume --show-config --json --events'
         COMPREPLY=()
 
         if ((COMP_CWORD == 1)); then
-                _snipara_sandbox_words 'exec repl mcp-serve init doctor config plugins version help --help --version'
+                _snipara_sandbox_words 'run agent exec repl mcp-serve init doctor config plugins version help --help --version'
                 return
         fi
         case $command in
@@ -54,7 +58,7 @@ _snipara_sandbox() {
                 ;;
         help)
                 if [[ $current != -* ]]; then
-                        _snipara_sandbox_words 'exec repl mcp-serve init doctor config plugins version help'
+                        _snipara_sandbox_words 'run agent exec repl mcp-serve init doctor config plugins version help'
                         [[ $previous == config ]] && COMPREPLY=() && _snipara_sandbox_words 'show'
                         [[ $previous == plugins ]] && COMPREPLY=() && _snipara_sandbox_words 'list info check'
                         return
@@ -64,6 +68,8 @@ _snipara_sandbox() {
         _snipara_sandbox_value "$previous" && return
 
         case $command in
+        run) options="$run --max-depth --token-budget --tool-budget --system --sub-calls --no-sub-calls --max-sub-calls $configured" ;;
+        agent) options="$run --max-iterations --budget --tool-budget --auto-context --no-auto-context --no-sub-calls $configured" ;;
         exec) options="--code --env --profile --timeout --session --json --report --quiet $configured" ;;
         repl) options="--env --profile --timeout --session $configured" ;;
         mcp-serve) options=$configured ;;

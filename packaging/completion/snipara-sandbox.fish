@@ -31,6 +31,9 @@ end
 for program in snipara-sandbox rlm
     complete -c $program -f
 
+    complete -c $program -n '__snipara_sandbox_word 1' -a run \
+        -d 'Answer a prompt with a model, tools and code in the sandbox'
+    complete -c $program -n '__snipara_sandbox_word 1' -a agent -d 'Work on a task autonomously, under hard limits'
     complete -c $program -n '__snipara_sandbox_word 1' -a exec -d 'Run Python code in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a repl -d 'Type Python, run in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a mcp-serve \
@@ -45,10 +48,10 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command config; and __snipara_sandbox_word 2' -a show
     complete -c $program -n '__snipara_sandbox_command plugins; and __snipara_sandbox_word 2' -a 'list info check'
     complete -c $program -n '__snipara_sandbox_command help; and __snipara_sandbox_word 2' \
-        -a 'exec repl mcp-serve init doctor config plugins version help'
+        -a 'run agent exec repl mcp-serve init doctor config plugins version help'
     complete -c $program -s h -l help -d 'Show this help'
 
-    set -l configured "__snipara_sandbox_command exec repl mcp-serve doctor 'config show' 'plugins list' 'plugins info'"
+    set -l configured "__snipara_sandbox_command run agent exec repl mcp-serve doctor 'config show' 'plugins list' 'plugins info'"
     complete -c $program -n $configured -l config -r -F -d 'Read this configuration file'
     complete -c $program -n $configured -l set -x -a '(__snipara_sandbox_settings)' -d 'Override a setting'
     complete -c $program -n $configured -s v -l verbose -d 'Show log messages of all levels'
@@ -64,7 +67,31 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command exec' -l report -d 'Print what isolation was applied'
     complete -c $program -n '__snipara_sandbox_command exec' -s q -l quiet -d 'Print the output only'
 
-    set -l json "__snipara_sandbox_command exec doctor help 'config show' 'plugins list' 'plugins info' 'plugins check'"
+    set -l runs '__snipara_sandbox_command run agent'
+    complete -c $program -n $runs -s m -l model -x -d 'Model to ask, as provider/model'
+    complete -c $program -n $runs -s b -l backend -x -d 'Provider: a plugin entry'
+    complete -c $program -n $runs -s e -l env -x -d 'Where code runs: a backend instance'
+    complete -c $program -n $runs -l timeout -x -a '30s 2m 5m 10m' -d 'Time for the whole run'
+    complete -c $program -n $runs -l cost-limit -x -d 'What the run may cost, in US dollars'
+    complete -c $program -n $runs -l max-calls -x -d 'Model calls of the run'
+    complete -c $program -n $runs -l check -r -F -d 'Python that validates the answer'
+    complete -c $program -n $runs -l var -r -F -d 'Put a file into a variable'
+    complete -c $program -n $runs -l resume -x -d 'Go on with a run'
+    complete -c $program -n $runs -l show-config -d 'Print what the run would use'
+    complete -c $program -n $runs -l events -d 'Print what happens as JSON lines'
+    complete -c $program -n $runs -l tool-budget -x -d 'Tool calls of the run'
+    complete -c $program -n $runs -l no-sub-calls -d 'Neither tools nor code may ask the model'
+    complete -c $program -n '__snipara_sandbox_command run' -s d -l max-depth -x -d 'How deep completions go'
+    complete -c $program -n '__snipara_sandbox_command run' -s t -l token-budget -x -d 'Tokens of the run'
+    complete -c $program -n '__snipara_sandbox_command run' -s s -l system -x -d 'System message'
+    complete -c $program -n '__snipara_sandbox_command run' -l sub-calls -d 'Let tools and code ask the model'
+    complete -c $program -n '__snipara_sandbox_command run' -l max-sub-calls -x -d 'Sub-calls of one turn'
+    complete -c $program -n '__snipara_sandbox_command agent' -s i -l max-iterations -x -d Iterations
+    complete -c $program -n '__snipara_sandbox_command agent' -l budget -x -d 'Tokens of the run'
+    complete -c $program -n '__snipara_sandbox_command agent' -l auto-context -d 'Retrieve context for the task'
+    complete -c $program -n '__snipara_sandbox_command agent' -l no-auto-context -d 'Do not retrieve context'
+
+    set -l json "__snipara_sandbox_command run agent exec doctor help 'config show' 'plugins list' 'plugins info' 'plugins check'"
     complete -c $program -n $json -l json -d 'Print JSON'
     complete -c $program -n "__snipara_sandbox_command 'config show'" -l origin -d 'Print one line for each value'
 
