@@ -32,6 +32,7 @@ struct sbx_http_request {
          * asked; negative ends the request with that code. The body of another status is collected all the same. */
         int (*piece)(void *data, struct sbx_bytes piece);
         void *data;
+        const char *keep_header; /* name of one more header whose value is wanted (response.kept); NULL: none */
 };
 
 struct sbx_http_response {
@@ -42,11 +43,14 @@ struct sbx_http_response {
         char request_id[128];     /* x-request-id, request-id; printable ASCII; "" if none */
         uint64_t retry_after_ms;  /* retry-after-ms, Retry-After in seconds or as a date; 0: none */
         bool sent;                /* the request left: it may have been acted upon, whatever came of the answer */
+        char kept[128];           /* value of the request's keep_header; printable ASCII; "" if none */
 };
 void sbx_http_response_clear(struct sbx_http_response *response);
-/* 0: an answer came, of whatever status. Else -EINVAL (URL), -EHOSTUNREACH (name or route), -ECONNREFUSED, -ECONNRESET (it
+/* Fills `ret_response`, which need not be initialised, in any case: on failure nothing of it is to be freed, and `status`
+ * and `sent` say how far it got.
+ * 0: an answer came, of whatever status. Else -EINVAL (URL or header), -EHOSTUNREACH (name or route), -ECONNREFUSED, -ECONNRESET (it
  * broke off), -EPROTO (TLS or HTTP), -EFBIG, -ETIMEDOUT, -ECANCELED, -ENOMEM, or what `piece` returned; the error names
- * scheme, host and port of the URL, nothing else of it, and the response's `sent` is set. */
+ * scheme, host and port of the URL, and nothing else of it. */
 int sbx_http_perform(struct sbx_http *http, const struct sbx_http_request *request, const struct sbx_call *call,
                      struct sbx_http_response *ret_response, struct sbx_error *err);
 
