@@ -152,6 +152,7 @@ def execute(session, request, source):
     if replaced:
         session.guard(_flush_replaced, replaced)
     session.streams.flush()
+    session.tools.settle()
     answer["end"] = end
     known = names(session.namespace)
     if known != session.names:

@@ -128,6 +128,27 @@ class Channel:
         data = self._fill(size)
         return None if data is None else (kind, memoryview(data)[HEADER_SIZE:])
 
+    def _chunk(self, most):
+        """Up to ``most`` of the bytes that come next; none at the end of the stream."""
+        data = self._rest or read(self.read_fd, _CHUNK)
+        self._rest = data[most:]
+        return data[:most]
+
+    def skip(self):
+        """Takes the next frame without keeping it, whatever its size."""
+        header = b""
+        while len(header) < HEADER_SIZE:
+            data = self._chunk(HEADER_SIZE - len(header))
+            if not data:
+                return  # as the next receive() will find
+            header += data
+        left = int.from_bytes(header[:4], "little")
+        while left > 0:
+            data = self._chunk(left)
+            if not data:
+                return
+            left -= len(data)
+
     def send(self, kind, text, blob=None):
         """Sends a frame: J when ``blob`` is None, B when ``text`` is None, else JB. Interrupts wait until it is out."""
         if blob is None:

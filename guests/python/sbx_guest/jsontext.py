@@ -5,7 +5,7 @@
 encoder behind it do not.
 """
 
-from _json import encode_basestring_ascii, make_encoder, make_scanner
+from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
 INT_MIN = -(1 << 63)
 INT_MAX = (1 << 63) - 1
@@ -24,12 +24,22 @@ class _Options:
     parse_constant = float
 
 
+class _Strict(_Options):
+    """The same, without the NaN and Infinity that are no JSON."""
+
+    @staticmethod
+    def parse_constant(name):
+        raise ValueError(f"{name} is not JSON")
+
+
 def _refuse(value):
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 _scan = make_scanner(_Options)
+_scan_strictly = make_scanner(_Strict)
 _encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ":", ",", False, False, True)
+_encode_readably = make_encoder(None, _refuse, encode_basestring, None, ": ", ", ", False, False, True)
 
 
 def loads(text):
@@ -41,6 +51,19 @@ def loads(text):
         raise ValueError("not JSON") from None
     if end != len(text) or type(value) is not dict:
         raise ValueError("not one JSON object")
+    return value
+
+
+def loads_any(text):
+    """The value in ``text`` (str or bytes), whatever its type. ValueError when it is not exactly one JSON value."""
+    if not isinstance(text, str):
+        text = str(text, "utf-8")
+    try:
+        value, end = _scan_strictly(text, 0)
+    except StopIteration:
+        raise ValueError("not JSON") from None
+    if end != len(text):
+        raise ValueError("not one JSON value")
     return value
 
 
@@ -114,3 +137,10 @@ def dumps_value(value, limit):
         return None
     text = "".join(_encode(value, 0))
     return text if len(text) <= limit else None
+
+
+def dumps_readable(value, limit):
+    """The same for people: not escaped to ASCII, and with spaces."""
+    if not _plain(value, limit):
+        return None
+    return "".join(_encode_readably(value, 0))

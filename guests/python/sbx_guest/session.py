@@ -28,10 +28,10 @@ class Session:
         self.sources = Sources()
         self.memory = MemoryLimit()
         self.display = Display(channel)
-        self.tools = Tools(channel)
         self.workspace = os.getcwd()
         self.module = _Module("__main__")
         self.namespace = self.module.__dict__
+        self.tools = Tools(channel, self.namespace)
         self.names = None  # as the host last heard of them
         self.loop = None
         self.forked = False  # os.fork was called: children exist that nobody but the user's code knows
@@ -66,16 +66,23 @@ class Session:
         builtins.input = _input
         builtins.context = self.context
         builtins.display = self.display.display
-        builtins.call_tool = self.tools.call_tool
+        self._restore_builtins()
         # Without the `site` module these are missing.
         for name, value in (("exit", _exit), ("quit", _exit), ("help", _help)):
             if not hasattr(builtins, name):
                 setattr(builtins, name, value)
 
+    def _restore_builtins(self):
+        known = builtins.__dict__
+        for name, value in self.tools.builtins.items():
+            if known.get(name) is not value:  # writing what is there already would cost the interpreter its caches
+                known[name] = value
+
     def begin(self):
-        """Takes back what an earlier execution did to the streams and to SIGINT."""
+        """Takes back what an earlier execution did to the streams, to SIGINT and to code mode's names."""
         self.interrupts.reset()
         self.streams.restore()
+        self._restore_builtins()
         sys.modules["__main__"] = self.module
 
     def guard(self, function, *arguments):

@@ -15,7 +15,7 @@ from .text import bounded_repr, cap, class_name, safe_str
 PROTOCOL = 1
 _FILE_MAX = 64 << 20
 _REAP_SECONDS = 1.0
-_LATER = ("awaiting", "processes", "tracebacks")  # modules of ours that not every session needs
+_LATER = ("awaiting", "codemode", "processes", "tracebacks")  # modules of ours that not every session needs
 
 
 def prepare(preload=()):
@@ -92,7 +92,7 @@ class Worker:
                 return
             kind, payload = frame
             if kind == frames.TOOL_RESULT:
-                continue  # of a call that was interrupted
+                continue  # nobody waits for it
             answer, blob = self._handlers[kind](payload)
             frame = payload = None
             channel.send(frames.RESULT, jsontext.dumps(answer), blob)

@@ -186,6 +186,28 @@ class Guest:
             result["json"] = json.loads(blob)
         return result
 
+    def run_answering(self, code, answer, seconds=WAIT_SECONDS, **header):
+        """Runs code whose calls are answered by ``answer(name, arguments)``: a value, or an exception for a failure."""
+        self.start(code, **{"tools": True, **header})
+        deadline = time.monotonic() + seconds
+        while True:
+            frame = self.wait(deadline - time.monotonic())
+            if frame[0] == RESULT:
+                assert frame[1]["id"] == self.serial, frame
+                self.read_pipes()
+                return self.complete(frame[1], frame[2])
+            if frame[0] != TOOL_CALL:
+                self.frames.append(frame)
+                continue
+            try:
+                value, good = answer(frame[1]["name"], json.loads(frame[2])), True
+            except Exception as error:
+                value, good = str(error), False
+            self.answer(frame[1]["call"], value, good)
+
+    def answer(self, call, value, good=True):
+        self.send(TOOL_RESULT, {"call": call, "ok": good}, json.dumps(value).encode())
+
     def interrupt(self):
         os.kill(self.worker_pid(), signal.SIGINT)
 
