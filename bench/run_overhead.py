@@ -17,39 +17,19 @@ import sys
 import tempfile
 import time
 import urllib.parse
-import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-CLIENTS = ROOT / "tests" / "clients"
+sys.path.insert(0, str(ROOT / "tests" / "functional"))
+from model_server import ModelServer  # noqa: E402
 
 
-class Model:
-    """The mock server with a scenario of tests/clients/models."""
-
-    def __init__(self, scenario, argument):
-        self.process = subprocess.Popen([node(), str(CLIENTS / "model.mjs"), str(CLIENTS / "models" / scenario), str(argument)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.url = json.loads(self.process.stdout.readline())["url"]
-
-    def requests(self):
-        with urllib.request.urlopen(self.url + "/__aimock/journal") as answer:
-            entries = json.load(answer)
-        return [entry["body"] for entry in entries if entry.get("body", {}).get("messages")]
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait(10)
-
-
-def node():
-    own = CLIENTS / "node_modules" / "node" / "bin" / "node"
-    return str(own) if own.exists() else "node"
+def start(scenario, argument):
+    return ModelServer(ROOT / "tests" / "clients" / "models" / scenario, argument)
 
 
 def run(model, *options):
     with tempfile.TemporaryDirectory() as directory:
-        environment = dict(os.environ, OPENAI_BASE_URL=model.url + "/v1", OPENAI_API_KEY="none", HOME=directory)
+        environment = dict(os.environ, HOME=directory, **model.environment())
         program = os.environ.get("SNIPARA_SANDBOX", "snipara-sandbox")
         done = subprocess.run([program, "run", "--json", "--max-calls", "5000", "--token-budget", "100000000", "--timeout",
                                "10m", "--set", "tool_budget=5000", *options, "go"], cwd=directory, env=environment,
@@ -83,13 +63,13 @@ def main():
 
     whole, plain = [], []
     for _ in range(options.rounds):
-        model = Model("turns.mjs", options.turns)
+        model = start("turns.mjs", options.turns)
         whole.append(run(model)["duration_ms"] / options.turns)
-        plain.append(replay(model, model.requests()) / options.turns)
-        model.close()
-    model = Model("parallel.mjs", options.parallel)
+        plain.append(replay(model, [entry["body"] for entry in model.requests()]) / options.turns)
+        model.stop()
+    model = start("parallel.mjs", options.parallel)
     seconds = float(run(model, "--max-sub-calls", "5000", "--set", "max_parallel=256")["response"])
-    model.close()
+    model.stop()
     slowest = (options.parallel - 1) * 0.005
     print(json.dumps({
         "turn_ms": round(statistics.median(whole), 3),

@@ -8,7 +8,8 @@
         assert server.count() == 1
         assert server.requests()[0]["body"]["model"] == "gpt-4o-mini"
 
-`fixtures` is a list of aimock's fixtures (the first that matches answers) or the path of a fixture file. A request that
+`fixtures` is a list of aimock's fixtures (the first that matches answers), the path of a fixture file, or the path of a
+scenario (tests/clients/models/*.mjs, see tests/clients/model_server.mjs), with its argument. For fixtures: a request that
 matches none is answered with status 503, and none is sent on. The parts that tests use most:
 
     match:     {"userMessage": TEXT}            TEXT is in the last user message (tool results do not count)
@@ -45,11 +46,18 @@ START_SECONDS = 120
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback never goes through a proxy
 
 
+def find_node():
+    """The Node of tests/clients, which is recent enough whatever the system has; else the system's."""
+    own = os.path.join(CLIENTS, "node_modules", "node", "bin", "node")
+    return own if os.path.exists(own) else shutil.which("node")
+
+
 class ModelServer:
-    def __init__(self, fixtures):
+    def __init__(self, fixtures, argument=""):
         self.process = None
         self.file = None
-        self.path = fixtures if isinstance(fixtures, str) else self._write(fixtures)
+        self.path = self._write(fixtures) if isinstance(fixtures, list) else str(fixtures)
+        self.argument = str(argument)
         try:
             self.url = self._start()
         except BaseException:
@@ -69,12 +77,12 @@ class ModelServer:
         return self.file.name
 
     def _start(self):
-        node = shutil.which("node")
+        node = find_node()
         if node is None:
             raise unittest.SkipTest("node is missing: the mock of model providers runs on it")
         if not os.path.isdir(os.path.join(CLIENTS, "node_modules", "@copilotkit", "aimock")):
             raise unittest.SkipTest("@copilotkit/aimock is missing: run `npm ci` in tests/clients")
-        self.process = subprocess.Popen([node, os.path.join(CLIENTS, "model_server.mjs"), self.path],
+        self.process = subprocess.Popen([node, os.path.join(CLIENTS, "model_server.mjs"), self.path, self.argument],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         line = self.process.stdout.readline()
         if not line:

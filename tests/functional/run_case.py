@@ -4,54 +4,27 @@ whose environment leads to it."""
 import json
 import pathlib
 import subprocess
-import urllib.request
 
-from cli_case import PROGRAM, ROOT, TIMEOUT, Sandboxed, environment
-from tap import skip
+from cli_case import PROGRAM, ROOT, Sandboxed, environment
+from model_server import ModelServer
 
-CLIENTS = ROOT / "tests" / "clients"
 KEY = "sk-test-0123456789abcdef-not-a-real-key"
-
-
-def node():
-    """The Node of tests/clients, which is recent enough for the mock server."""
-    own = CLIENTS / "node_modules" / "node" / "bin" / "node"
-    return str(own) if own.exists() else "node"
-
-
-class Model:
-    """The mock server, answering as tests/clients/models/NAME.mjs says."""
-
-    def __init__(self, case, scenario, argument=""):
-        if not (CLIENTS / "node_modules" / "@copilotkit" / "aimock").is_dir():
-            skip("the mock server is not there: run npm ci in tests/clients")
-        path = scenario if isinstance(scenario, pathlib.Path) else CLIENTS / "models" / f"{scenario}.mjs"
-        self.process = subprocess.Popen([node(), str(CLIENTS / "model.mjs"), str(path), str(argument)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        case.addCleanup(self.close)
-        self.url = json.loads(self.process.stdout.readline())["url"]
-
-    def requests(self):
-        """Every chat-completions request so far, oldest first."""
-        with urllib.request.urlopen(self.url + "/__aimock/journal?limit=100000", timeout=TIMEOUT) as answer:
-            entries = json.load(answer)
-        return [entry for entry in entries if (entry.get("body") or {}).get("messages")]
-
-    def close(self):
-        if self.process.stdin:
-            self.process.stdin.close()
-            self.process.stdout.close()
-            self.process.wait(TIMEOUT)
-            self.process.stdin = None
 
 
 class RunCase(Sandboxed):
     """A project with a model."""
 
     def model(self, scenario, argument=""):
-        self.server = Model(self, scenario, argument)
-        self.variables = {"OPENAI_BASE_URL": self.server.url + "/v1", "OPENAI_API_KEY": KEY}
+        """Starts the mock, which answers as tests/clients/models/SCENARIO.mjs, or the given file, says."""
+        path = scenario if isinstance(scenario, pathlib.Path) else ROOT / "tests" / "clients" / "models" / f"{scenario}.mjs"
+        self.server = ModelServer(path, argument)
+        self.addCleanup(self.server.stop)
+        self.variables = dict(self.server.environment(), OPENAI_API_KEY=KEY)
         return self.server
+
+    def requests(self):
+        """The chat-completions requests so far, oldest first."""
+        return [entry for entry in self.server.requests() if (entry.get("body") or {}).get("messages")]
 
     def command(self, *args, **kwargs):
         """The program with the model's address and key in its environment."""

@@ -44,7 +44,7 @@ class Agent(RunCase):
     def test_the_last_actions_are_carried_on(self):
         self.model("steps", 8)
         self.result("agent", *MEMORY, "Add it up")
-        prompts = [entry["body"]["messages"][1]["content"] for entry in self.server.requests()
+        prompts = [entry["body"]["messages"][1]["content"] for entry in self.requests()
                    if "Add it up" in json.dumps(entry["body"]["messages"][1])]
         self.assertIn("execute_python", prompts[-1])
         self.assertNotIn("Step 1 is done", prompts[-1])
@@ -74,10 +74,10 @@ class Agent(RunCase):
     def test_resume_of_an_ended_run(self):
         self.model("steps", 2)
         first = self.result("agent", *MEMORY, "Add it up")
-        count = len(self.server.requests())
+        count = len(self.requests())
         again = self.result("agent", "--resume", first["run_id"][:8])
         self.assertEqual((again["answer"], again["total_tokens"]), (first["answer"], first["total_tokens"]))
-        self.assertEqual(len(self.server.requests()), count)
+        self.assertEqual(len(self.requests()), count)
 
 
 class Mcp(RunCase):

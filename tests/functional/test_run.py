@@ -76,7 +76,7 @@ class Survey(RunCase):
 
     def test_what_the_model_is_told(self):
         self.result("run", "--system", "Answer in French.", "Find the issues")
-        first = self.server.requests()[0]["body"]
+        first = self.requests()[0]["body"]
         system = "\n".join(message["content"] for message in first["messages"] if message["role"] == "system")
         self.assertIn("Answer in French.", system)
         for name in ("llm_query", "FINAL", "tools."):
@@ -87,12 +87,12 @@ class Survey(RunCase):
 
     def test_no_sub_calls(self):
         self.result("run", "--no-sub-calls", "Find the issues")
-        names = {tool["function"]["name"] for tool in self.server.requests()[0]["body"]["tools"]}
+        names = {tool["function"]["name"] for tool in self.requests()[0]["body"]["tools"]}
         self.assertTrue(names.isdisjoint({"snipara_sub_complete", "snipara_batch_complete"}), names)
 
     def test_model_tools(self):
         result = self.result("run", "--set", "model_tools=execute_python", "Find the issues")
-        names = [tool["function"]["name"] for tool in self.server.requests()[0]["body"]["tools"]]
+        names = [tool["function"]["name"] for tool in self.requests()[0]["body"]["tools"]]
         self.assertEqual(names, ["execute_python"])
         turn = next(line for line in self.trajectory(result["trajectory_id"]) if line.get("event") == "completion")
         self.assertTrue(turn["tool_results"][0]["is_error"])
@@ -127,7 +127,7 @@ class Survey(RunCase):
         self.assertEqual((result["validated"], result["success"]), (False, False))
         self.assertIn("Found 3 issues", result["response"])
         self.assertTrue(any("never good enough" in json.dumps(entry["body"]["messages"])
-                            for entry in self.server.requests()))
+                            for entry in self.requests()))
 
 
 class Limits(RunCase):
@@ -231,7 +231,7 @@ export const answer = (request, { turn }) => (turn === 0 ? { toolCalls: calls } 
         turn = next(line for line in self.trajectory(result["trajectory_id"]) if line.get("event") == "completion")
         self.assertEqual([item["is_error"] for item in turn["tool_results"]], [True] * 7 + [False])
         self.assertIn("42", turn["tool_results"][-1]["content"])
-        messages = self.server.requests()[-1]["body"]["messages"]
+        messages = self.requests()[-1]["body"]["messages"]
         ids = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
         self.assertEqual(len(ids), len(set(ids)))
 
@@ -240,7 +240,7 @@ export const answer = (request, { turn }) => (turn === 0 ? { toolCalls: calls } 
         self.model(self.project / "slow.mjs")
         process = self.popen("run", "go")
         self.addCleanup(process.kill)
-        while not self.server.requests():
+        while not self.requests():
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
@@ -275,7 +275,7 @@ class Recursive(RunCase):
                              "--token-budget", "4000000", "--timeout", "5m",
                              "Which contracts in the text in the variable document are of more than 1,000,000 EUR?")
         self.assertEqual(result["response"].split(), wanted)
-        requests = self.server.requests()
+        requests = self.requests()
         own = [entry for entry in requests if entry["body"].get("tools")]
         pieces = [entry for entry in requests if not entry["body"].get("tools")]
         self.assertGreater(len(pieces), 40)
@@ -297,7 +297,7 @@ class Recursive(RunCase):
                    "{ content: 'done' });\n")
         self.model(self.project / "flood.mjs")
         result = json.loads(self.command("run", "--json", "--timeout", "60s", "go").stdout)
-        self.assertLessEqual(len([entry for entry in self.server.requests() if not entry["body"].get("tools")]), 5)
+        self.assertLessEqual(len([entry for entry in self.requests() if not entry["body"].get("tools")]), 5)
         self.assertLessEqual(result["total_calls"], 12)
 
 
