@@ -56,9 +56,13 @@ struct sbx_run {
         const struct sbx_call *call;       /* deadline_ns is the run's */
         struct sbx_budget budget;
 
+        pthread_mutex_t restore_lock; /* held while sessions are brought to where the journal left them */
+        bool restored;                /* protected by restore_lock */
+
         pthread_mutex_t lock; /* protects what follows, and is held while the watch is told */
         char *answer;         /* FINAL was called; NULL: not yet */
         const char *answer_source; /* "final", "final_var" */
+        bool answer_taken;    /* none is set any more */
         json_t *notices;      /* texts for the result: what was done again, what may have happened twice */
         json_t *events;       /* those of the trajectory, if the result holds them */
         double sub_call_cost_usd;
@@ -166,7 +170,7 @@ int sbx_tool_calls_run(const struct sbx_place *turn, const struct sbx_answer *an
  * Records of the journal; each has "type", "timestamp" and "duration_ms":
  *      "model"      text, tool_calls, finish_reason, tokens_in, tokens_out, cost_usd (null: unknown), model
  *      "execution"  a tool that executes code: name, arguments ("code" among them), result (a tool result), principal (of
- *                   its session), session_id, end, state, profile, timeout (may be null), output, calls (that code made)
+ *                   its session), session_id, end, state, calls (how many the code made)
  *      "tool"       any other tool: name, arguments, result, principal; "session": true if it changes a session's
  *                   variables (set_repl_context, clear_repl_context, destroy_session), which a restored one needs too
  *      "call"       llm_query, llm_batch, FINAL, FINAL_VAR of code: name, arguments, result, or error {code, message}
@@ -231,9 +235,53 @@ char *sbx_run_take_answer(struct sbx_run *run, const char **ret_source); /* and 
 
 const struct sbx_runs_parts *sbx_runs_parts(const struct sbx_runs *runs);
 
-/* ---- agent_loop.c, runs.c, background.c, prompt.c ---- */
+/* ---- prompt.c: the program's own words to a model ---- */
 
-/* The loop of an agent run: iterations, checks, the forced ending. Fills in the members of the result that are an agent's
- * own. */
-int sbx_agent_loop(struct sbx_run *run, const json_t *request, json_t *result, struct sbx_error *err);
+struct sbx_prompt_iteration {
+        const char *task;
+        unsigned iteration, max_iterations; /* the first is 1 */
+        uint64_t tokens_left;
+        const json_t *actions;              /* texts: what was done so far; the last five are told */
+        const char *rejected, *check_output; /* an answer that did not pass the check; NULL: none */
+};
+/* `context`: what was retrieved for the task; NULL: nothing. NULL is out of memory, below too. */
+char *sbx_prompt_system(const struct sbx_run *run, const json_t *request, const char *context);
+char *sbx_prompt_iteration(const struct sbx_prompt_iteration *iteration);
+/* Of a completion run whose answer did not pass. */
+char *sbx_prompt_again(const char *prompt, const char *rejected, const char *check_output);
+
+/* ---- check.c: code that validates an answer ---- */
+
+struct sbx_check {
+        bool passed;
+        char *end;    /* of the execution: "ok", "error", ... */
+        char *output; /* what the model gets to see of it */
+};
+void sbx_check_clear(struct sbx_check *check);
+/* Runs the code in the run's session, with `answer`, under place->key + ".check", or takes it from the journal.
+ * -ECANCELED, -ETIMEDOUT: the run's call ended meanwhile, and nothing was recorded. */
+int sbx_check_answer(const struct sbx_place *place, const char *code, const char *answer, struct sbx_check *ret_check,
+                     struct sbx_error *err);
+
+/* ---- variables.c: texts that come with the request ---- */
+
+#define SBX_RUN_VARIABLES_MAX 64u
+#define SBX_RUN_VARIABLE_MAX_BYTES ((size_t)16 << 20)
+#define SBX_RUN_VARIABLES_MAX_BYTES ((size_t)256 << 20) /* of all together */
+
+/* [{"name", "bytes", "characters", "sha256"}], for the request in the journal. -EINVAL, -EFBIG. */
+int sbx_variables_describe(const struct sbx_run_variable *variables, size_t count, json_t **ret_list,
+                           struct sbx_error *err);
+int sbx_variables_record(struct sbx_journal *journal, const struct sbx_run_variable *variables, size_t count,
+                         struct sbx_error *err);
+/* Puts those of the journal into the run's session. -ENOENT: one of them is not in the journal. */
+int sbx_variables_load(struct sbx_run *run, struct sbx_error *err);
+int sbx_variable_set(struct sbx_run *run, const char *name, const json_t *text, struct sbx_error *err);
+
+/* ---- agent_loop.c, background.c ---- */
+
+/* The iterations of a run, of either kind: checks, limits, the forced ending. Fills in what the result says beyond the
+ * totals. `*ret_end` and `problem` say why it ended; negative is out of memory alone. */
+int sbx_agent_loop(struct sbx_run *run, const json_t *request, json_t *result, enum sbx_run_end *ret_end,
+                   struct sbx_error *problem);
 int sbx_agent_tools_add(struct sbx_runs *runs, struct sbx_error *err);
