@@ -146,9 +146,10 @@ static int write_line(struct jsonl_file *file, const char *line, size_t size, st
 }
 
 static int append(struct jsonl_file *file, const struct jsonl_record *record, struct sbx_error *err) {
+        const struct jsonl_place place = {file->state.line_count + 1, file->state.event_count, file->state.prev};
         _cleanup_free_ char *line = NULL;
         size_t size = 0;
-        int r = jsonl_record_line(record, file->state.event_count, file->state.prev, &line, &size, err);
+        int r = jsonl_record_line(record, &place, &line, &size, err);
 
         if (r < 0)
                 return r;
@@ -165,6 +166,7 @@ static int append(struct jsonl_file *file, const struct jsonl_record *record, st
         }
         jsonl_hash_line((struct sbx_bytes){line, size - 1}, file->state.prev);
         file->state.size += size;
+        file->state.line_count++;
         file->state.event_count += record->kind == JSONL_CALL;
         file->state.started = file->state.started || record->kind == JSONL_STARTED;
         file->state.ended = record->kind == JSONL_ENDED;

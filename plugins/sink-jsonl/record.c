@@ -22,6 +22,8 @@ static const struct {
         {"estimated_cost_usd", "null"},
 };
 
+static const char *const own_members[] = {"_type", "line", "prev", "sum"};
+
 bool jsonl_id_valid(const char *id) {
         static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-";
         size_t size = strlen(id);
@@ -90,10 +92,11 @@ int jsonl_record_read(struct sbx_bytes json, struct jsonl_record *ret_record, st
         if (record.trajectory_id == NULL || !jsonl_id_valid(record.trajectory_id))
                 return sbx_error_set(err, -EINVAL, JSONL_ORIGIN, NULL,
                                      "an event's trajectory_id is not 1 to %u of A-Z, a-z, 0-9 and -", JSONL_ID_MAX);
-        if (json_object_get(record.object, "prev") != NULL || json_object_get(record.object, "_type") != NULL)
-                return sbx_error_set(err, -EINVAL, JSONL_ORIGIN, NULL,
-                                     "an event of %s has a member \"prev\" or \"_type\", which are this sink's own",
-                                     record.trajectory_id);
+        for (size_t i = 0; i < sizeof(own_members) / sizeof(own_members[0]); i++)
+                if (json_object_get(record.object, own_members[i]) != NULL)
+                        return sbx_error_set(err, -EINVAL, JSONL_ORIGIN, NULL,
+                                             "an event of %s has a member \"%s\", which is this sink's own",
+                                             record.trajectory_id, own_members[i]);
         record.kind = kind_of(record.object);
         record.call_id = text_member(record.object, "call_id");
         record.timestamp = text_member(record.object, "timestamp");
@@ -153,30 +156,41 @@ static void add_totals(FILE *out, const struct jsonl_record *record, uint64_t ev
                    duration_ms > 0 && duration_ms < 1e15 ? (json_int_t)duration_ms : 0);
 }
 
-static void write_line(FILE *out, const struct jsonl_record *record, uint64_t event_count, const char *prev) {
+static void write_body(FILE *out, const struct jsonl_record *record, const struct jsonl_place *place) {
         fputs(record->kind != JSONL_CALL ? "{\"_type\":\"trajectory_metadata\"," : "{", out);
         fwrite(record->body.data, 1, record->body.size, out);
         if (record->kind == JSONL_CALL)
                 for (size_t i = 0; i < sizeof(call_members) / sizeof(call_members[0]); i++)
                         add_missing(out, record->object, call_members[i].name, call_members[i].otherwise);
-        if (record->kind == JSONL_ENDED || strcmp(prev, JSONL_CHAIN_START) == 0)
-                add_totals(out, record, event_count);
-        fprintf(out, ",\"prev\":\"%s\"}\n", prev);
+        if (record->kind == JSONL_ENDED || place->line == 1)
+                add_totals(out, record, place->event_count);
+        fprintf(out, ",\"line\":%llu,\"prev\":\"%s\"", (unsigned long long)place->line, place->prev);
 }
 
-int jsonl_record_line(const struct jsonl_record *record, uint64_t event_count, const char *prev, char **ret_line,
+/* Behind all others stands the hash of the line itself, up to there: so the last line, which no other one tells of, has
+ * one too, and a line that was changed is told from one that was removed. */
+static int write_line(FILE *out, const struct jsonl_record *record, const struct jsonl_place *place, char **line,
+                      const size_t *size) {
+        char sum[JSONL_HASH_SIZE];
+
+        write_body(out, record, place);
+        if (fflush(out) != 0)
+                return -ENOMEM;
+        jsonl_hash_line((struct sbx_bytes){*line, *size}, sum);
+        fprintf(out, ",\"sum\":\"%s\"}\n", sum);
+        return ferror(out) != 0 ? -ENOMEM : 0;
+}
+
+int jsonl_record_line(const struct jsonl_record *record, const struct jsonl_place *place, char **ret_line,
                       size_t *ret_size, struct sbx_error *err) {
         _cleanup_free_ char *line = NULL;
-        bool failed = true;
         size_t size = 0;
         FILE *out = open_memstream(&line, &size);
+        int r = out != NULL ? write_line(out, record, place, &line, &size) : -ENOMEM;
 
-        if (out != NULL) {
-                write_line(out, record, event_count, prev);
-                failed = ferror(out) != 0;
-                failed = fclose(out) != 0 || failed;
-        }
-        if (failed)
+        if (out != NULL && fclose(out) != 0)
+                r = -ENOMEM;
+        if (r < 0)
                 return jsonl_no_memory(err);
         *ret_line = steal_pointer(line);
         *ret_size = size;

@@ -34,8 +34,14 @@ void jsonl_record_clear(struct jsonl_record *record);
 int jsonl_record_note(const struct jsonl_record *cause, const char *event, uint64_t count,
                       struct jsonl_record *ret_record, struct sbx_error *err);
 
-/* The line, with its newline. `event_count`: the calls in the file so far. Free with free(). */
-int jsonl_record_line(const struct jsonl_record *record, uint64_t event_count, const char *prev, char **ret_line,
+/* Where a line stands in its file. */
+struct jsonl_place {
+        uint64_t line;        /* from 1 */
+        uint64_t event_count; /* the calls before it */
+        const char *prev;     /* the hash of the line before */
+};
+/* The line, with its newline. Free with free(). */
+int jsonl_record_line(const struct jsonl_record *record, const struct jsonl_place *place, char **ret_line,
                       size_t *ret_size, struct sbx_error *err);
 
 bool jsonl_id_valid(const char *id); /* 1 to 64 of [A-Za-z0-9-] */

@@ -53,6 +53,7 @@ static int end_line(struct scan *scan, struct sbx_error *err) {
 
         jsonl_hash_end(&scan->hash, state->prev);
         state->size += scan->bytes + 1;
+        state->line_count++;
         if (scan->bytes == scan->size)
                 r = note_line(state, (struct sbx_bytes){scan->line, scan->size}, err);
         else

@@ -12,7 +12,7 @@
 
 struct jsonl_state {
         json_t *calls;              /* an object: call ids, as keys */
-        uint64_t size;              /* of the whole lines */
+        uint64_t size, line_count;  /* of the whole lines */
         uint64_t event_count;       /* lines with a call_id */
         char prev[JSONL_HASH_SIZE]; /* of the last whole line; JSONL_CHAIN_START: there is none */
         bool started, ended;        /* has run_started; the last line is run_ended */

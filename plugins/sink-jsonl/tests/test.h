@@ -176,6 +176,7 @@ static inline json_t *read_chained(const struct fixture *fixture, const char *id
                 object = json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
                 assert_non_null(object);
                 assert_string_equal(json_string_value(json_object_get(object, "prev")), prev);
+                assert_int_equal(json_integer_value(json_object_get(object, "line")), json_array_size(lines) + 1);
                 jsonl_hash_line((struct sbx_bytes){line, (size_t)(end - line)}, prev);
                 json_array_append_new(lines, object);
         }

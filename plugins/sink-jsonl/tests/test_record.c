@@ -4,26 +4,30 @@
 
 #include "../record.h"
 
+static const char some_hash[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
 static json_t *line_of(const char *event, uint64_t count, const char *prev) {
+        const struct jsonl_place place = {strcmp(prev, JSONL_CHAIN_START) == 0 ? 1 : 9, count, prev};
         struct jsonl_record record = JSONL_RECORD;
         struct sbx_error err = {0};
-        char *line = NULL;
+        char *line = NULL, sum[JSONL_HASH_SIZE];
         size_t size = 0;
         json_t *object;
 
         assert_int_equal(jsonl_record_read((struct sbx_bytes){event, strlen(event)}, &record, &err), 0);
-        assert_int_equal(jsonl_record_line(&record, count, prev, &line, &size, &err), 0);
+        assert_int_equal(jsonl_record_line(&record, &place, &line, &size, &err), 0);
         assert_int_equal(line[size - 1], '\n');
         assert_true(memchr(line, '\n', size - 1) == NULL);
         object = json_loadb(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
         assert_non_null(object);
         assert_string_equal(json_string_value(json_object_get(object, "prev")), prev);
+        assert_int_equal(json_integer_value(json_object_get(object, "line")), place.line);
+        jsonl_hash_line((struct sbx_bytes){line, size - strlen(",\"sum\":\"\"}\n") - 64}, sum);
+        assert_string_equal(json_string_value(json_object_get(object, "sum")), sum);
         jsonl_record_clear(&record);
         free(line);
         return object;
 }
-
-static const char some_hash[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 /* Everything that the reader of 2.2.7 asks for. */
 static void test_a_call(void **state) {
@@ -72,6 +76,7 @@ static void test_metadata(void **state) {
 static void test_bytes_are_kept(void **state) {
         static const char body[] = "\"trajectory_id\":\"x\",\"call_id\":\"c\",\"a\":0.30000000000000004,\"b\":1e-7,"
                                    "\"c\":\"\\u0000\\n\xf0\x9f\x8c\x8d\"";
+        const struct jsonl_place place = {2, 0, some_hash};
         struct jsonl_record record = JSONL_RECORD;
         struct sbx_error err = {0};
         char event[256], *line = NULL;
@@ -79,7 +84,7 @@ static void test_bytes_are_kept(void **state) {
 
         snprintf(event, sizeof(event), " {%s}\r\n ", body);
         assert_int_equal(jsonl_record_read((struct sbx_bytes){event, strlen(event)}, &record, &err), 0);
-        assert_int_equal(jsonl_record_line(&record, 0, some_hash, &line, &size, &err), 0);
+        assert_int_equal(jsonl_record_line(&record, &place, &line, &size, &err), 0);
         assert_memory_equal(line + 1, body, strlen(body));
         jsonl_record_clear(&record);
         free(line);
@@ -106,6 +111,8 @@ static void test_what_is_refused(void **state) {
                 "{\"trajectory_id\":\"x.jsonl\"}",
                 "{\"trajectory_id\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}",
                 "{\"trajectory_id\":\"x\",\"prev\":\"" JSONL_CHAIN_START "\"}",
+                "{\"trajectory_id\":\"x\",\"line\":1}",
+                "{\"trajectory_id\":\"x\",\"sum\":null}",
                 "{\"trajectory_id\":\"x\",\"_type\":\"trajectory_metadata\"}",
         };
 
