@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "tools/content.h"
+#include "tools/files.h"
 
 #define ORIGIN "tools"
 
@@ -159,7 +160,7 @@ int sbx_tools_add_builtin(struct sbx_tools *tools, struct sbx_sessions *sessions
                 if (r < 0)
                         return r;
         }
-        return 0;
+        return sbx_files_add_tools(tools, config, err);
 }
 
 int sbx_builtin_session_id(json_t *arguments, const char **ret_id, struct sbx_error *err) {
