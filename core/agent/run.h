@@ -194,8 +194,9 @@ struct sbx_code_context { /* one execution's; lives as long as it */
         struct sbx_place place; /* the execution's: its call_id is the execution's own */
         struct sbx_code_calls calls;
         struct sbx_call call; /* for the execution: ends with the place's, or when the code floods the host with calls */
-        int flood_fd;         /* written to when it does; -1: `place` has no executions to cancel */
-        unsigned count;       /* calls made so far: the next one's key is place.key + ".c" + count */
+        int flood_fd;         /* written to when it does */
+        unsigned count;       /* calls answered so far: the next one's key is place.key + ".c" + count */
+        unsigned refused;     /* beyond them */
         bool flooded;
 };
 int sbx_code_context_init(struct sbx_code_context *context, const struct sbx_place *place, struct sbx_error *err);
@@ -276,6 +277,8 @@ int sbx_variables_record(struct sbx_journal *journal, const struct sbx_run_varia
                          struct sbx_error *err);
 /* Puts those of the journal into the run's session. -ENOENT: one of them is not in the journal. */
 int sbx_variables_load(struct sbx_run *run, struct sbx_error *err);
+/* Makes sure that the run's session is in its environment: setting a variable can't say which, executing code can. */
+int sbx_variables_start_session(struct sbx_run *run, struct sbx_error *err);
 int sbx_variable_set(struct sbx_run *run, const char *name, const json_t *text, struct sbx_error *err);
 
 /* ---- agent_loop.c, background.c ---- */

@@ -7,18 +7,31 @@
 
 #include "base/clock.h"
 
-/* `name`: at most 15 bytes, shown by ps and debuggers. 0 or -errno (-EAGAIN: too many threads). */
-static inline int sbx_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *data), void *data) {
+/* `name`: at most 15 bytes, shown by ps and debuggers. `stack_bytes` 0: as large as is usual. 0 or -errno (-EAGAIN: too
+ * many threads). */
+static inline int sbx_thread_start_sized(pthread_t *ret_thread, const char *name, size_t stack_bytes,
+                                         void *(*run)(void *data), void *data) {
         sigset_t all, before;
-        int r;
+        pthread_attr_t attributes;
+        int r = pthread_attr_init(&attributes);
 
+        if (r != 0)
+                return -r;
+        if (stack_bytes > 0)
+                r = pthread_attr_setstacksize(&attributes, stack_bytes);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(ret_thread, NULL, run, data);
+        if (r == 0)
+                r = pthread_create(ret_thread, &attributes, run, data);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
         if (r == 0)
                 pthread_setname_np(*ret_thread, name);
         return -r;
+}
+
+static inline int sbx_thread_start(pthread_t *ret_thread, const char *name, void *(*run)(void *data), void *data) {
+        return sbx_thread_start_sized(ret_thread, name, 0, run, data);
 }
 
 /* A condition whose timed waits follow CLOCK_MONOTONIC, as every deadline here does. 0 or -errno. */

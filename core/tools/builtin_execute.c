@@ -88,6 +88,7 @@ static int execute(const struct sbx_tool_context *context, struct sbx_execution 
         int r;
 
         execution->principal = context->principal;
+        execution->environment = context->environment;
         if (context->progress != NULL)
                 execution->events = &events;
         r = sbx_sessions_execute_with(context->data, execution, context->code_calls, context->call, &result, err);

@@ -28,6 +28,7 @@ struct sbx_tool_context {
         /* May be NULL. What does not rise is not passed on. SBX_PROGRESS_ELAPSED: the seconds since the call came. */
         void (*progress)(void *progress_data, double progress, double total, const char *message);
         void *progress_data;
+        const char *environment; /* where code that the call executes runs; NULL: as configured */
 };
 #define SBX_PROGRESS_ELAPSED (-1.0)
 
