@@ -111,8 +111,7 @@ int sbx_journal_create(const char *directory, const char *run_id, const json_t *
         return 0;
 }
 
-int sbx_journal_add(struct sbx_journal *journal, const char *key, json_t *given, struct sbx_error *err) {
-        _cleanup_json_ json_t *record = given;
+int sbx_journal_add(struct sbx_journal *journal, const char *key, json_t *record, struct sbx_error *err) {
         int r;
         SBX_LOCKED(&journal->lock);
 
@@ -132,12 +131,23 @@ int sbx_journal_add(struct sbx_journal *journal, const char *key, json_t *given,
         return r;
 }
 
+static int write_word(struct sbx_journal *journal, const char *word, const char *key, struct sbx_error *err) {
+        if (key[0] == '\0' || strlen(key) >= SBX_JOURNAL_KEY_MAX)
+                return sbx_error_set(err, -EINVAL, SBX_JOURNAL_ORIGIN, NULL, "not a key of a journal: %s", key);
+        return write_line(journal, json_pack("{s:s}", word, key), err);
+}
+
 int sbx_journal_begin(struct sbx_journal *journal, const char *key, struct sbx_error *err) {
         SBX_LOCKED(&journal->lock);
 
-        if (key[0] == '\0' || strlen(key) >= SBX_JOURNAL_KEY_MAX)
-                return sbx_error_set(err, -EINVAL, SBX_JOURNAL_ORIGIN, NULL, "not a key of a journal: %s", key);
-        return write_line(journal, json_pack("{s:s}", "begun", key), err);
+        return write_word(journal, "begun", key, err);
+}
+
+int sbx_journal_failed(struct sbx_journal *journal, const char *key, struct sbx_error *err) {
+        SBX_LOCKED(&journal->lock);
+
+        json_object_del(journal->begun, key);
+        return write_word(journal, "failed", key, err);
 }
 
 int sbx_journal_sync(struct sbx_journal *journal, struct sbx_error *err) {
@@ -180,8 +190,13 @@ static int take_first(struct sbx_journal *journal, const json_t *members, struct
 static int take_record(struct sbx_journal *journal, size_t number, const json_t *members, struct sbx_error *err) {
         const char *key = json_string_value(json_object_get(members, "key"));
         const char *begun = json_string_value(json_object_get(members, "begun"));
+        const char *failed = json_string_value(json_object_get(members, "failed"));
         json_t *record = json_object_get(members, "record");
 
+        if (failed != NULL) {
+                json_object_del(journal->begun, failed);
+                return 0;
+        }
         if (begun != NULL)
                 return json_object_set_new(journal->begun, begun, json_true()) < 0 ? SBX_NOMEM(err, SBX_JOURNAL_ORIGIN)
                                                                                    : 0;
@@ -256,6 +271,21 @@ bool sbx_journal_was_begun(struct sbx_journal *journal, const char *key) {
         SBX_LOCKED(&journal->lock);
 
         return json_object_get(journal->begun, key) != NULL && json_object_get(journal->records, key) == NULL;
+}
+
+unsigned sbx_journal_open_ends(struct sbx_journal *journal, const char *suffix) {
+        unsigned count = 0;
+        const char *key;
+        json_t *value;
+        SBX_LOCKED(&journal->lock);
+
+        json_object_foreach(journal->begun, key, value) {
+                size_t length = strlen(key);
+
+                count += length >= strlen(suffix) && strcmp(key + length - strlen(suffix), suffix) == 0 &&
+                         json_object_get(journal->records, key) == NULL;
+        }
+        return count;
 }
 
 /* On a copy of the table, so that `each` may add records. */

@@ -51,7 +51,7 @@ void sbx_journal_free(struct sbx_journal *journal); /* syncs, unlocks */
 const json_t *sbx_journal_request(const struct sbx_journal *journal);
 /* The record under the key; NULL: that effect has not been done. The caller gets a reference. */
 json_t *sbx_journal_find(struct sbx_journal *journal, const char *key);
-/* Keeps what an effect came to. `record` is an object, and not changed any more by anyone; the reference is taken. -EEXIST:
+/* Keeps what an effect came to. `record` is an object, and not changed any more by anyone (NULL is out of memory). -EEXIST:
  * there is one under that key; -EFBIG: beyond the maxima above; -EINVAL: it could not be read back (nested too deep); and
  * what the file system says (-ENOSPC, -EFBIG, -EIO): then the journal is as it was before. */
 int sbx_journal_add(struct sbx_journal *journal, const char *key, json_t *record, struct sbx_error *err);
@@ -59,6 +59,10 @@ int sbx_journal_add(struct sbx_journal *journal, const char *key, json_t *record
  * to follow: then it may have happened. */
 int sbx_journal_begin(struct sbx_journal *journal, const char *key, struct sbx_error *err);
 bool sbx_journal_was_begun(struct sbx_journal *journal, const char *key);
+/* It has failed for certain: it has not happened. */
+int sbx_journal_failed(struct sbx_journal *journal, const char *key, struct sbx_error *err);
+/* How many effects whose key ends with `suffix` may have happened like that. */
+unsigned sbx_journal_open_ends(struct sbx_journal *journal, const char *suffix);
 /* The records of a prefix in the order in which they were added, for what has to be done again (executions): each is
  * passed with its key until `each` returns not 0. */
 int sbx_journal_each(struct sbx_journal *journal, int (*each)(void *data, const char *key, const json_t *record),

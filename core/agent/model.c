@@ -236,6 +236,8 @@ static int ask_now(const struct sbx_place *place, const char *key, const json_t 
                 *ret_end = reserve(place, &request, &max_tokens, err);
                 if (*ret_end == SBX_RUN_OK) {
                         r = encode_rest(place, tools, max_tokens, &request, err);
+                        if (r == 0) /* a call that a kill interrupts may be paid for: a resumed run says so */
+                                r = sbx_journal_begin(place->run->journal, key, err);
                         if (r < 0)
                                 sbx_budget_settle(place->budget, request.reserved, 0, 0, 0);
                 }
@@ -243,6 +245,8 @@ static int ask_now(const struct sbx_place *place, const char *key, const json_t 
         if (r == 0 && *ret_end == SBX_RUN_OK) {
                 count_call(place->run);
                 r = ask(place, &request, &record, ret_end, err);
+                if (r == 0 && *ret_end == SBX_RUN_FAILED)
+                        r = sbx_journal_failed(place->run->journal, key, err);
         }
         sbx_buffer_free(&request.json);
         if (r == -EFBIG) { /* of the conversation: the run's own end, not this program's fault */

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sessions of a resumed run: its recorded executions run again, in order, with the calls that their code makes
+ * answered from the journal. So the variables are there again, and nothing outside of the sandbox is done twice. */
+#include "agent/run.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "tools/render.h"
+
+#define CALL_MAX_BYTES ((size_t)20 << 20) /* of the arguments of a call: 16 MiB, escaped */
+
+struct restoring {
+        struct sbx_run *run;
+        json_t *lost; /* {"principal session": key of the last execution that lost the session's state} */
+        unsigned again, different;
+        struct sbx_error *err;
+};
+
+/* One execution that is run again. */
+struct again {
+        struct sbx_run *run;
+        const char *key;
+        unsigned calls;
+};
+
+static const char *text_in(const json_t *record, const char *member) {
+        const char *text = json_string_value(json_object_get(record, member));
+
+        return text != NULL ? text : "";
+}
+
+/* ---- calls of the code ---- */
+
+/* The record of the n-th call. Code that ran more than once in its life (because a kill came before its end) may have
+ * made other calls then: those have keys with a `~`. */
+static int find_call(const struct again *again, const char *name, const json_t *arguments, json_t **ret_record,
+                     struct sbx_error *err) {
+        char key[SBX_JOURNAL_KEY_MAX];
+        int r = sbx_key_make(key, err, again->key, ".c%u", again->calls);
+
+        for (unsigned variant = 1; r == 0; variant++) {
+                json_t *record = sbx_journal_find(again->run->journal, key);
+
+                if (record == NULL)
+                        return sbx_error_set(
+                                err, -ECANCELED, SBX_AGENT_ORIGIN, NULL,
+                                "the journal of the run has no such call: the code does not do what it did "
+                                "before");
+                if (strcmp(text_in(record, "name"), name) == 0 &&
+                    (json_object_size(arguments) == json_object_size(json_object_get(record, "arguments")) &&
+                     (json_object_size(arguments) == 0 ||
+                      json_equal(arguments, json_object_get(record, "arguments"))))) {
+                        *ret_record = record;
+                        return 0;
+                }
+                json_decref(record);
+                r = sbx_key_make(key, err, again->key, ".c%u~%u", again->calls, variant);
+        }
+        return r;
+}
+
+/* The n-th call has the result that it had; what it had not answered yet when it ended, it is not answered now either.
+ */
+static int answer_call(void *data, const char *name, struct sbx_bytes arguments, const struct sbx_call *call,
+                       struct sbx_buffer *ret_result, struct sbx_error *err) {
+        struct again *again = data;
+        _cleanup_json_ json_t *record = NULL, *parsed = NULL;
+        const json_t *problem;
+        int r = arguments.size > 0 ? sbx_json_parse(arguments, CALL_MAX_BYTES, "arguments", &parsed, err) : 0;
+
+        if (r == 0)
+                r = find_call(again, name, parsed, &record, err);
+        again->calls++;
+        if (r < 0)
+                return r;
+        problem = json_object_get(record, "error");
+        if (json_is_object(problem)) {
+                json_int_t code = json_integer_value(json_object_get(problem, "code"));
+
+                return sbx_error_set(err, code < 0 && code > -4096 ? (int)code : -EIO, SBX_AGENT_ORIGIN, NULL, "%s",
+                                     text_in(problem, "message"));
+        }
+        return sbx_json_encode(json_object_get(record, "result"), ret_result);
+}
+
+/* ---- which, and how ---- */
+
+/* Sessions of a sub-completion are gone when it has ended: then what asked for it has a record. */
+static bool is_over(struct sbx_run *run, const char *principal) {
+        size_t length = strlen(run->session_principal);
+        char key[SBX_JOURNAL_KEY_MAX];
+
+        if (strncmp(principal, run->session_principal, length) != 0)
+                return true;
+        if (principal[length] == '\0')
+                return false;
+        if (principal[length] != '/' || strlen(principal + length + 1) >= sizeof(key))
+                return true;
+        snprintf(key, sizeof(key), "%s", principal + length + 1);
+        for (char *dot = key + strlen(key); dot != NULL; dot = strrchr(key, '.')) {
+                _cleanup_json_ json_t *record = NULL;
+
+                *dot = '\0';
+                record = sbx_journal_find(run->journal, key);
+                if (record != NULL)
+                        return true;
+        }
+        return false;
+}
+
+static bool in_session(const json_t *record) {
+        bool execution = strcmp(text_in(record, "type"), "execution") == 0;
+
+        if (!execution && !json_is_true(json_object_get(record, "session")))
+                return false;
+        /* The tool `execute` has a session of its own each time, which left nothing behind. */
+        return !execution || strcmp(text_in(record, "name"), "execute") != 0;
+}
+
+static int session_name(const json_t *record, char *ret_name, size_t size) {
+        const char *id = text_in(record, "session_id");
+        int length = snprintf(ret_name, size, "%s %s", text_in(record, "principal"),
+                              id[0] != '\0' ? id : SBX_SESSION_DEFAULT);
+
+        return length > 0 && (size_t)length < size ? 0 : -ENAMETOOLONG;
+}
+
+/* What came before the loss of a session's state is not worth doing again. */
+static int note_lost(void *data, const char *key, const json_t *record) {
+        struct restoring *restoring = data;
+        char name[2 * SBX_JOURNAL_KEY_MAX];
+
+        if (strcmp(text_in(record, "type"), "execution") != 0 ||
+            strcmp(text_in(record, "state"), sbx_state_name(SBX_STATE_LOST)) != 0 ||
+            session_name(record, name, sizeof(name)) < 0)
+                return 0;
+        return json_object_set_new(restoring->lost, name, json_string(key)) < 0 ? -ENOMEM : 0;
+}
+
+static bool is_needed(struct restoring *restoring, const char *key, const json_t *record) {
+        char name[2 * SBX_JOURNAL_KEY_MAX];
+        const char *lost;
+
+        if (!in_session(record) || is_over(restoring->run, text_in(record, "principal")) ||
+            session_name(record, name, sizeof(name)) < 0)
+                return false;
+        lost = json_string_value(json_object_get(restoring->lost, name));
+        if (lost == NULL)
+                return true;
+        if (strcmp(lost, key) == 0)
+                json_object_del(restoring->lost, name); /* what comes after it is needed */
+        return false;
+}
+
+/* ---- again ---- */
+
+static bool ended_the_same(const struct sbx_result *result, const json_t *record) {
+        _cleanup_json_ json_t *rendered = NULL;
+        const json_t *content, *text;
+
+        if (strcmp(sbx_end_name(result->end), text_in(record, "end")) != 0 ||
+            sbx_render_result(result, false, false, &rendered, NULL) < 0)
+                return false;
+        content = json_object_get(json_object_get(record, "result"), "content");
+        text = content != NULL ? json_object_get(json_array_get(content, 0), "text")
+                               : json_object_get(record, "output");
+        return json_equal(text, json_object_get(json_array_get(json_object_get(rendered, "content"), 0), "text"));
+}
+
+static int execute_again(struct restoring *restoring, const char *key, const json_t *record) {
+        struct sbx_run *run = restoring->run;
+        struct again again = {.run = run, .key = key};
+        struct sbx_code_calls calls = {.data = &again, .answer = answer_call};
+        const json_t *arguments = json_object_get(record, "arguments"), *code = json_object_get(arguments, "code");
+        struct sbx_execution execution = {
+                .struct_size = sizeof(execution),
+                .session_id = json_string_value(json_object_get(record, "session_id")),
+                .environment = run->environment,
+                .principal = text_in(record, "principal"),
+                .profile = json_string_value(json_object_get(arguments, "profile")),
+        };
+        const json_t *answer = json_object_get(record, "answer");
+        struct sbx_result *result = NULL;
+        int r = 0;
+
+        execution.code = (struct sbx_bytes){json_string_value(code), json_string_length(code)};
+        execution.timeout_ms = (uint64_t)json_integer_value(json_object_get(arguments, "timeout")) * 1000;
+        if (!json_is_string(code))
+                return sbx_error_set(restoring->err, -EBADMSG, SBX_AGENT_ORIGIN, NULL,
+                                     "the journal of the run has an execution without code at %s", key);
+        if (json_is_string(answer)) { /* a check */
+                r = sbx_variables_start_session(run, restoring->err);
+                if (r == 0)
+                        r = sbx_variable_set(run, "answer", answer, restoring->err);
+        }
+        if (r == 0)
+                r = sbx_sessions_execute_with(run->parts->sessions, &execution, &calls, run->call, &result,
+                                              restoring->err);
+        if (r < 0)
+                return r;
+        restoring->again++;
+        r = sbx_call_ended(run->call);
+        if (r == 0 && !ended_the_same(result, record)) {
+                restoring->different++;
+                sbx_run_notice(
+                        run, "Step %s was run again to restore the session and ended otherwise: %s then, %s now%s.",
+                        key, text_in(record, "end"), sbx_end_name(result->end),
+                        strcmp(text_in(record, "end"), sbx_end_name(result->end)) == 0 ? ", with other output" : "");
+        }
+        sbx_result_free(result);
+        return r < 0 ? sbx_error_set(restoring->err, r, SBX_AGENT_ORIGIN, NULL,
+                                     "the run ended while its sessions were restored")
+                     : 0;
+}
+
+/* Tools that change variables or end a session, through the registry, without a place in the run: nothing is counted.
+ */
+static int call_again(struct restoring *restoring, const char *key, const json_t *record) {
+        struct sbx_run *run = restoring->run;
+        _cleanup_buffer_ struct sbx_buffer arguments = SBX_BUFFER((size_t)64 << 20),
+                                           result = SBX_BUFFER((size_t)64 << 20);
+        struct sbx_tool_context context = {.principal = text_in(record, "principal"),
+                                           .caller = SBX_CALLER_MODEL,
+                                           .call = run->call,
+                                           .environment = run->environment};
+        int r = sbx_json_encode(json_object_get(record, "arguments"), &arguments);
+
+        if (r == 0)
+                r = sbx_tools_call(run->parts->tools, text_in(record, "name"), sbx_buffer_bytes(&arguments), &context,
+                                   &result, restoring->err);
+        if (r == 0)
+                restoring->again++;
+        return r < 0 ? sbx_error_set(restoring->err, r, SBX_AGENT_ORIGIN, NULL, "step %s can't be done again: %s", key,
+                                     SBX_ERRNO_TEXT(r))
+                     : 0;
+}
+
+static int restore_one(void *data, const char *key, const json_t *record) {
+        struct restoring *restoring = data;
+
+        if (!is_needed(restoring, key, record))
+                return 0;
+        return strcmp(text_in(record, "type"), "execution") == 0 ? execute_again(restoring, key, record)
+                                                                 : call_again(restoring, key, record);
+}
+
+static int restore(struct sbx_run *run, struct sbx_error *err) {
+        _cleanup_json_ json_t *lost = json_object();
+        struct restoring restoring = {.run = run, .lost = lost, .err = err};
+        int r = sbx_variables_load(run, err);
+
+        if (lost == NULL)
+                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
+        if (r == 0)
+                r = sbx_journal_each(run->journal, note_lost, &restoring);
+        if (r == 0)
+                r = sbx_journal_each(run->journal, restore_one, &restoring);
+        if (r < 0)
+                return sbx_error_set(err, r, SBX_AGENT_ORIGIN, NULL, "the run's sessions can't be restored: %s",
+                                     SBX_ERRNO_TEXT(r));
+        if (restoring.again > 0)
+                sbx_run_notice(
+                        run, "%u recorded executions were run again to restore the run's sessions; %u ended otherwise.",
+                        restoring.again, restoring.different);
+        return 0;
+}
+
+int sbx_run_restore_sessions(struct sbx_run *run, struct sbx_error *err) {
+        int r = 0;
+        SBX_LOCKED(&run->restore_lock);
+
+        if (run->restored || !sbx_journal_resumed(run->journal))
+                return 0;
+        r = restore(run, err);
+        run->restored = r == 0;
+        return r;
+}
