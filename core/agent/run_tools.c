@@ -255,14 +255,14 @@ static const struct sbx_tool run_tools[] = {
          .description = "Give the final answer, as text, and end. Call it once, when the task is solved.",
          .input_schema = final_schema,
          .run = final,
-         .flags = SBX_TOOL_RUN},
+         .flags = SBX_TOOL_RUN | SBX_TOOL_ALWAYS},
         {.name = "FINAL_VAR",
          .title = "Give a variable as the answer",
          .description = "Give the value of a variable of the Python session as the final answer, whole, and end. Use it "
                         "when the answer was computed.",
          .input_schema = final_var_schema,
          .run = final_var,
-         .flags = SBX_TOOL_RUN},
+         .flags = SBX_TOOL_RUN | SBX_TOOL_ALWAYS},
 };
 
 int sbx_subcall_tools_add(struct sbx_tools *tools, struct sbx_error *err) {

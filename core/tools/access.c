@@ -134,6 +134,8 @@ static bool may_call_locked(const struct sbx_tools *tools, const struct sbx_tool
                 return false;
         if (caller == SBX_CALLER_CLIENT && (entry->tool.flags & SBX_TOOL_HOST) == 0)
                 return true;
+        if (caller != SBX_CALLER_CLIENT && (entry->tool.flags & SBX_TOOL_ALWAYS) != 0)
+                return true;
         return is_named_locked(tools, entry, caller);
 }
 

@@ -38,6 +38,7 @@ struct sbx_tool_context {
 #define SBX_TOOL_HOST (1u << 3)      /* looks outside of the sandbox: for clients only if client_tools names it */
 #define SBX_TOOL_SESSION (1u << 4)   /* takes a session's turn: never for code, which has that turn */
 #define SBX_TOOL_CLIENT (1u << 5)    /* for clients alone */
+#define SBX_TOOL_ALWAYS (1u << 6)    /* whatever model_tools and code_tools say */
 
 /* A tool. `input_schema` is a JSON Schema text: root type object, as docs/tools.md says; `annotations` a JSON object
  * text (NULL: none). `run` gets arguments that fit the schema (defaults filled in) and returns a result object
