@@ -18,9 +18,7 @@ struct help_options {
 static const struct {
         const char *name, *instead;
 } absent_commands[] = {
-        {"logs", "'snipara-sandbox exec --json' prints everything that is known of an execution"},
-        {"visualize", "'snipara-sandbox exec --json' prints everything that is known of an execution"},
-        {"snipara-status", "'snipara-sandbox config show' lists the snipara_* settings and where they come from"},
+        {"visualize", "'snipara-sandbox logs ID' shows a run as a tree, with --json as its events"},
 };
 
 static bool has_option(const struct sbx_cli_command *command, const struct sbx_cli_option *shared) {
@@ -169,13 +167,21 @@ static void tell_unknown(const struct sbx_cli *cli, const char *word) {
 }
 
 const struct sbx_cli_command *sbx_cli_command_find(const struct sbx_cli *cli, int count, char **words, int *ret_used) {
+        const struct sbx_cli_command *found = NULL;
+        int most = 0;
+
+        /* The longest: "logs verify" before "logs". */
         for (size_t i = 0; sbx_cli_commands[i] != NULL; i++) {
                 int used = match_words(sbx_cli_commands[i]->name, count, words);
 
-                if (used > 0) {
-                        *ret_used = used;
-                        return sbx_cli_commands[i];
+                if (used > most) {
+                        most = used;
+                        found = sbx_cli_commands[i];
                 }
+        }
+        if (found != NULL) {
+                *ret_used = most;
+                return found;
         }
         if (!tell_group(cli, count, words))
                 tell_unknown(cli, words[0]);

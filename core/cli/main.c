@@ -4,17 +4,22 @@
 #include <unistd.h>
 
 #include "cli/help.h"
+#include "cli/logs.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
 const struct sbx_cli_command *const sbx_cli_commands[] = {
         &sbx_cli_run,
         &sbx_cli_agent,
+        &sbx_cli_logs,
+        &sbx_cli_logs_verify,
+        &sbx_cli_logs_replay,
         &sbx_cli_exec,
         &sbx_cli_repl,
         &sbx_cli_mcp_serve,
         &sbx_cli_init,
         &sbx_cli_doctor,
+        &sbx_cli_snipara_status,
         &sbx_cli_config_show,
         &sbx_cli_plugins_list,
         &sbx_cli_plugins_info,
