@@ -44,7 +44,7 @@ _snipara_sandbox() {
         COMPREPLY=()
 
         if ((COMP_CWORD == 1)); then
-                _snipara_sandbox_words 'run agent exec repl mcp-serve init doctor config plugins version help --help --version'
+                _snipara_sandbox_words 'run agent exec repl mcp-serve init doctor snipara-status config plugins version help --help --version'
                 return
         fi
         case $command in
@@ -58,7 +58,7 @@ _snipara_sandbox() {
                 ;;
         help)
                 if [[ $current != -* ]]; then
-                        _snipara_sandbox_words 'run agent exec repl mcp-serve init doctor config plugins version help'
+                        _snipara_sandbox_words 'run agent exec repl mcp-serve init doctor snipara-status config plugins version help'
                         [[ $previous == config ]] && COMPREPLY=() && _snipara_sandbox_words 'show'
                         [[ $previous == plugins ]] && COMPREPLY=() && _snipara_sandbox_words 'list info check'
                         return
@@ -74,7 +74,7 @@ _snipara_sandbox() {
         repl) options="--env --profile --timeout --session $configured" ;;
         mcp-serve) options=$configured ;;
         init) options='--force --mcp --no-snipara --help' ;;
-        doctor) options="--json $configured" ;;
+        doctor | snipara-status) options="--json $configured" ;;
         'config show') options="--json --origin $configured" ;;
         'plugins list') options="--json $configured" ;;
         'plugins info') options="--json $configured" ;;

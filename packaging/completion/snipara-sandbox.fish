@@ -40,6 +40,7 @@ for program in snipara-sandbox rlm
         -d 'Serve an MCP client over standard input and output'
     complete -c $program -n '__snipara_sandbox_word 1' -a init -d 'Write a commented configuration for a project'
     complete -c $program -n '__snipara_sandbox_word 1' -a doctor -d 'Check that the sandbox works here'
+    complete -c $program -n '__snipara_sandbox_word 1' -a snipara-status -d 'Show which credential of Snipara is in force'
     complete -c $program -n '__snipara_sandbox_word 1' -a config -d 'Show every setting and where it comes from'
     complete -c $program -n '__snipara_sandbox_word 1' -a plugins -d 'List, describe or check plugins'
     complete -c $program -n '__snipara_sandbox_word 1' -a version -d 'Print the version'
@@ -48,10 +49,10 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command config; and __snipara_sandbox_word 2' -a show
     complete -c $program -n '__snipara_sandbox_command plugins; and __snipara_sandbox_word 2' -a 'list info check'
     complete -c $program -n '__snipara_sandbox_command help; and __snipara_sandbox_word 2' \
-        -a 'run agent exec repl mcp-serve init doctor config plugins version help'
+        -a 'run agent exec repl mcp-serve init doctor snipara-status config plugins version help'
     complete -c $program -s h -l help -d 'Show this help'
 
-    set -l configured "__snipara_sandbox_command run agent exec repl mcp-serve doctor 'config show' 'plugins list' 'plugins info'"
+    set -l configured "__snipara_sandbox_command run agent exec repl mcp-serve doctor snipara-status 'config show' 'plugins list' 'plugins info'"
     complete -c $program -n $configured -l config -r -F -d 'Read this configuration file'
     complete -c $program -n $configured -l set -x -a '(__snipara_sandbox_settings)' -d 'Override a setting'
     complete -c $program -n $configured -s v -l verbose -d 'Show log messages of all levels'
@@ -91,7 +92,7 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command agent' -l auto-context -d 'Retrieve context for the task'
     complete -c $program -n '__snipara_sandbox_command agent' -l no-auto-context -d 'Do not retrieve context'
 
-    set -l json "__snipara_sandbox_command run agent exec doctor help 'config show' 'plugins list' 'plugins info' 'plugins check'"
+    set -l json "__snipara_sandbox_command run agent exec doctor snipara-status help 'config show' 'plugins list' 'plugins info' 'plugins check'"
     complete -c $program -n $json -l json -d 'Print JSON'
     complete -c $program -n "__snipara_sandbox_command 'config show'" -l origin -d 'Print one line for each value'
 

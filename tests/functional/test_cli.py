@@ -59,7 +59,7 @@ class Usage(Case):
         self.fails(2, "plugins", "lst", says=("no command 'lst'", "'snipara-sandbox plugins list'"))
 
     def test_commands_of_another_version(self):
-        for name in ("run", "agent", "logs", "visualize", "snipara-status"):
+        for name in ("run", "agent", "logs", "visualize"):
             self.fails(2, name, says=(f"'{name}' is not in this version", "hint: "))
             self.assertNotRegex(self.ok("help").stdout, rf"(?m)^  {name}\b")
 
@@ -75,7 +75,8 @@ class Usage(Case):
         self.fails(2, "--json", "exec", says="--json is not an option of the program itself")
 
     def test_too_many_arguments(self):
-        for words in (["version"], ["doctor"], ["repl"], ["mcp-serve"], ["config", "show"], ["plugins", "list"]):
+        for words in (["version"], ["doctor"], ["snipara-status"], ["repl"], ["mcp-serve"], ["config", "show"],
+                      ["plugins", "list"]):
             self.fails(2, *words, "surplus", says="surplus")
         self.fails(2, "init", ".", "surplus", says="surplus")
         self.fails(2, "plugins", "info", says="the name of one plugin")
