@@ -9,6 +9,7 @@
  *      peak MIB        reports that much memory as the peak so far
  *      crash           the guest dies by a signal: killed
  *      die-after       ends ok, and the guest dies right after
+ *      call NAME       calls back; its value is the answer
  *      vanish          the guest turns out to have been dead already (-ESRCH), once
  */
 #pragma once

@@ -337,6 +337,101 @@ static void test_destroy(void **state) {
         table_close(&table);
 }
 
+static void test_destroy_all(void **state) {
+        struct table table;
+        struct runner runner = {0};
+
+        table_open(&table, (const char *const[]){"session_ttl=150ms", NULL});
+        for (unsigned i = 0; i < 20; i++) {
+                struct sbx_execution execution = execution_of(NULL, "ok");
+                char id[16];
+
+                snprintf(id, sizeof(id), "s%u", i / 2);
+                execution.session_id = i < 2 ? NULL : id;
+                execution.principal = i % 2 == 0 ? "run:1" : "run:1/2";
+                assert_int_equal(run_with(&table, &execution, NULL), 0);
+        }
+        assert_int_equal(fake_guest_counts().alive, 20);
+        sbx_sessions_destroy_all(table.sessions, "run:1");
+        assert_true(fake_guest_counts().alive <= 10);
+        for (unsigned i = 0; i < 200 && fake_guest_counts().alive > 1; i++)
+                pause_ms(10);
+        assert_int_equal(fake_guest_counts().alive, 1); /* the other's default session: the rest has expired */
+        sbx_sessions_destroy_all(table.sessions, "run:1/2"); /* and so are the memories of it */
+        assert_int_equal(fake_guest_counts().alive, 0);
+        {
+                struct sbx_execution execution = execution_of("s2", "ok");
+
+                execution.principal = "run:1/2";
+                assert_int_equal(run_with(&table, &execution, NULL), 0);
+        }
+        sbx_sessions_destroy_all(table.sessions, "run:1/2");
+        sbx_sessions_destroy_all(table.sessions, "nobody");
+        runner_start(&runner, &table, "busy", "sleep 60000");
+        wait_until_busy(&table, "busy");
+        sbx_sessions_destroy_all(table.sessions, NULL);
+        runner_join(&runner);
+        assert_int_equal(runner.r, 0);
+        assert_int_equal(runner.result->end, SBX_END_CANCELLED);
+        runner_free(&runner);
+        table_close(&table);
+}
+
+struct answers {
+        struct table *table;
+        unsigned count;
+        int r; /* of a call into another session */
+};
+
+static int answer(void *data, const char *name, struct sbx_bytes arguments, const struct sbx_call *call,
+                  struct sbx_buffer *result, struct sbx_error *err) {
+        struct answers *answers = data;
+
+        answers->count++;
+        if (strcmp(name, "other") == 0) { /* what a sub-completion does: sessions of a principal of its own */
+                struct sbx_execution execution = execution_of(NULL, "ok");
+                struct sbx_result *inner = NULL;
+
+                execution.principal = "run:1/c1";
+                answers->r = sbx_sessions_execute(answers->table->sessions, &execution, call, &inner, err);
+                sbx_result_free(inner);
+        } else if (strcmp(name, "own") == 0) { /* whose turn is taken: it waits until it is cancelled */
+                struct sbx_execution execution = execution_of("s", "ok");
+                struct sbx_result *inner = NULL;
+
+                answers->r = sbx_sessions_execute(answers->table->sessions, &execution, call, &inner, err);
+                return answers->r;
+        }
+        return sbx_buffer_append_text(result, "5");
+}
+
+static void test_calls_back(void **state) {
+        struct table table;
+        struct answers answers = {.table = &table};
+        const struct sbx_code_calls calls = {.data = &answers, .answer = answer};
+        struct sbx_execution execution = execution_of("s", "call x");
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
+
+        table_open(&table, NULL);
+        assert_int_equal(sbx_sessions_execute_with(table.sessions, &execution, &calls, NULL, &table.result, &table.err), 0);
+        assert_string_equal(table.result->result, "5");
+        assert_int_equal(run(&table, "s", "call x"), 0); /* not asked for: not there */
+        assert_int_equal(table.result->end, SBX_END_ERROR);
+        assert_int_equal(answers.count, 1);
+        execution.code = BYTES("call other");
+        sbx_result_free(table.result);
+        table.result = NULL;
+        assert_int_equal(sbx_sessions_execute_with(table.sessions, &execution, &calls, NULL, &table.result, &table.err), 0);
+        assert_int_equal(answers.r, 0);
+        execution.code = BYTES("call own");
+        call.deadline_ns = sbx_clock_deadline_ms(100);
+        sbx_result_free(table.result);
+        table.result = NULL;
+        assert_int_equal(sbx_sessions_execute_with(table.sessions, &execution, &calls, &call, &table.result, &table.err), 0);
+        assert_int_equal(answers.r, -ETIMEDOUT);
+        table_close(&table);
+}
+
 static void test_expiry(void **state) {
         struct table table;
 
@@ -390,6 +485,8 @@ int main(void) {
                 cmocka_unit_test(test_start_that_fails),
                 cmocka_unit_test(test_variables),
                 cmocka_unit_test(test_destroy),
+                cmocka_unit_test(test_destroy_all),
+                cmocka_unit_test(test_calls_back),
                 cmocka_unit_test(test_expiry),
                 cmocka_unit_test(test_use_keeps_alive),
         };
