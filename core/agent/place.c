@@ -16,7 +16,8 @@ int sbx_key_make(char ret_key[SBX_JOURNAL_KEY_MAX], struct sbx_error *err, const
         if (length < 0 || strlen(base) + (size_t)length >= SBX_JOURNAL_KEY_MAX)
                 return sbx_error_set(err, -ENAMETOOLONG, SBX_AGENT_ORIGIN, NULL,
                                      "the run is nested too deeply for its journal, at %.64s...", base);
-        snprintf(ret_key, SBX_JOURNAL_KEY_MAX, "%s%s", base, rest);
+        memmove(ret_key, base, strlen(base) + 1);
+        memcpy(ret_key + strlen(ret_key), rest, (size_t)length + 1);
         return 0;
 }
 
