@@ -152,11 +152,12 @@ static const char *token_state(const struct status *status, const struct snipara
 }
 
 /* Empty if there is none. */
-static void expiry_text(const struct snipara_token *token, const char *format, char *text, size_t size) {
+static void expiry_text(const struct snipara_token *token, char *text, size_t size) {
         time_t seconds = (time_t)token->expires_s;
         struct tm utc;
 
-        if (!token->expires || gmtime_r(&seconds, &utc) == NULL || strftime(text, size, format, &utc) == 0)
+        if (!token->expires || gmtime_r(&seconds, &utc) == NULL ||
+            strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
                 text[0] = '\0';
 }
 
@@ -166,7 +167,7 @@ static void add_token(struct sbx_cli_table *table, const struct status *status, 
         const char *state = token_state(status, token);
         char expires[32];
 
-        expiry_text(token, "%Y-%m-%d %H:%M UTC", expires, sizeof(expires));
+        expiry_text(token, expires, sizeof(expires));
         sbx_cli_table_cell(table, SBX_CLI_CYAN, token->slug);
         if (strcmp(state, "expired") == 0)
                 sbx_cli_table_cell(table, SBX_CLI_RED, "expired");
@@ -292,7 +293,7 @@ static json_t *token_json(const struct status *status, const struct snipara_toke
         char expires[32];
         json_t *value;
 
-        expiry_text(token, "%Y-%m-%dT%H:%M:%SZ", expires, sizeof(expires));
+        expiry_text(token, expires, sizeof(expires));
         value = json_pack("{s:s, s:s, s:b, s:s, s:s?}", "project_id", token->id, "project_slug", token->slug, "valid",
                           snipara_token_valid(token, status->now_s), "status", token_state(status, token), "expires_at",
                           expires[0] != '\0' ? expires : NULL);
