@@ -40,8 +40,9 @@ int sbx_files_look(const struct sbx_file_place *place, int *ret_fd, struct sbx_e
  * ever opened: the open of a device can have effects, that of a FIFO can wait. */
 int sbx_files_open(const struct sbx_file_place *place, int looked_at, unsigned type, int *ret_fd,
                    struct sbx_error *err);
-/* As the kernel does it with RESOLVE_BENEATH; where it can't, without following any symbolic link. -errno. */
-int sbx_files_open_beneath(int directory_fd, const char *below, int flags);
+/* For kernels before 5.6, and sandboxes that do not know openat2: one component after another, and no symbolic link. The
+ * descriptor or -errno. */
+int sbx_files_walk_beneath(int directory_fd, const char *below, int flags);
 
 /* ---- files_names.c: pure functions ---- */
 

@@ -126,8 +126,7 @@ static int openat2_beneath(int directory_fd, const char *below, int flags, uint6
         }
 }
 
-/* For kernels before 5.6, and sandboxes that do not know the call: one component after another, and no symbolic link. */
-static int walk_beneath(int directory_fd, const char *below, int flags) {
+int sbx_files_walk_beneath(int directory_fd, const char *below, int flags) {
         _cleanup_close_ int at = fcntl(directory_fd, F_DUPFD_CLOEXEC, 3);
 
         if (at < 0)
@@ -159,10 +158,10 @@ static bool is_unknown_call(int r) {
         return r == -ENOSYS || r == -EPERM; /* EPERM: filters of older container engines */
 }
 
-int sbx_files_open_beneath(int directory_fd, const char *below, int flags) {
+static int open_beneath(int directory_fd, const char *below, int flags) {
         int r = openat2_beneath(directory_fd, below, flags, 0);
 
-        return is_unknown_call(r) ? walk_beneath(directory_fd, below, flags) : r;
+        return is_unknown_call(r) ? sbx_files_walk_beneath(directory_fd, below, flags) : r;
 }
 
 /* Where a descriptor's file is, beneath the root's: a link with a harmless name can lead to a secret. */
@@ -201,7 +200,7 @@ static int look(const struct sbx_file_place *place, int *ret_root_fd) {
                 return -errno;
         fd = openat2_beneath(root_fd, place->below, O_PATH, RESOLVE_NO_SYMLINKS);
         if (is_unknown_call(fd)) {
-                fd = walk_beneath(root_fd, place->below, O_PATH);
+                fd = sbx_files_walk_beneath(root_fd, place->below, O_PATH);
         } else if (fd == -ELOOP) {
                 fd = openat2_beneath(root_fd, place->below, O_PATH, 0);
                 r = fd >= 0 ? check_target(root_fd, fd) : 0;
@@ -263,7 +262,7 @@ int sbx_files_open(const struct sbx_file_place *place, int looked_at, unsigned t
                         return tell_failure(place, -errno, err);
         } else {
                 root_fd = open(place->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-                fd = root_fd < 0 ? -errno : sbx_files_open_beneath(root_fd, place->below, flags);
+                fd = root_fd < 0 ? -errno : open_beneath(root_fd, place->below, flags);
                 if (fd < 0)
                         return tell_failure(place, fd, err);
         }
