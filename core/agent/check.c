@@ -58,6 +58,8 @@ static void tell(const struct sbx_place *place, const char *key, const json_t *r
                 json_object_set(event, "profile", json_object_get(record, "profile"));
                 json_object_set(event, "isolation", json_object_get(facts, "isolation"));
                 json_object_set(event, "timestamp", json_object_get(record, "timestamp"));
+                json_object_set(event, "principal", json_object_get(record, "principal"));
+                json_object_set(event, "answer", json_object_get(record, "answer")); /* for doing it again */
         }
         sbx_run_emit(place->run, "check", event);
 }

@@ -92,14 +92,15 @@ static json_t *execution_event(const struct sbx_place *place, const json_t *reco
                 return NULL;
         sbx_event_id(place->run, place->key, id);
         sbx_sha256_text((struct sbx_bytes){json_string_value(text), json_string_length(text)}, digest);
-        return json_pack("{s:s, s:s?, s:i, s:O*, s:O, s:[O], s:O*, s:O*, s:O, s:s, s:s, s:O*, s:O*, s:O*, s:O*, s:O*}",
+        return json_pack("{s:s, s:s?, s:i, s:O*, s:O, s:[O], s:O*, s:O*, s:O, s:s, s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O, s:O*, s:O*}",
                          "call_id", id, "parent_call_id", place->call_id, "depth", (int)place->depth, "prompt", code,
                          "response", text, "repl_results", repl, "duration_ms", json_object_get(record, "duration_ms"),
                          "timestamp", json_object_get(record, "timestamp"), "error", json_object_get(repl, "error"),
                          "key", place->key, "output_sha256", digest, "session_id",
                          json_object_get(record, "session_id"), "end", json_object_get(record, "end"), "state",
                          json_object_get(record, "state"), "isolation", json_object_get(facts, "isolation"), "profile",
-                         profile);
+                         profile, "tool", json_object_get(record, "name"), "principal",
+                         json_object_get(record, "principal"), "timeout", json_object_get(arguments, "timeout"));
 }
 
 static void emit_execution(const struct sbx_place *place, const json_t *record) {
