@@ -32,9 +32,14 @@ static int use(struct sbx_tools *tools) {
                 {"execute_python", "{\"code\":\"crash\",\"timeout\":\"x\"}"},
                 {"destroy_session", "{\"session_id\":\"none\"}"},
                 {"execute", "{\"code\":\"ok\"}"},
+                {"files", "{\"path\":\"/proc/self/status\"}"},
+                {"list_files", "{\"path\":\"/proc/self/net\",\"pattern\":\"a*\"}"},
         };
-        int r = 0;
+        static const char *const files[] = {"list_files", "files", NULL};
+        int r = sbx_tools_alias(tools, "files", "file_read", NULL);
 
+        if (r == 0)
+                r = sbx_tools_allow(tools, SBX_CALLER_CLIENT, files, NULL);
         for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]) && r == 0; i++)
                 r = call(tools, calls[i][0], calls[i][1]);
         return r;
