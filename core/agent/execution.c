@@ -92,7 +92,8 @@ static json_t *execution_event(const struct sbx_place *place, const json_t *reco
                 return NULL;
         sbx_event_id(place->run, place->key, id);
         sbx_sha256_text((struct sbx_bytes){json_string_value(text), json_string_length(text)}, digest);
-        return json_pack("{s:s, s:s?, s:i, s:O*, s:O, s:[O], s:O*, s:O*, s:O, s:s, s:s, s:O*, s:O*, s:O*, s:O*, s:O*, s:O, s:O*, s:O*}",
+        return json_pack("{s:s, s:s?, s:i, s:O*, s:O, s:[O], s:O*, s:O*, s:O, s:s, s:s, s:O*, s:O*, s:O*, s:O*, s:O*, "
+                         "s:O, s:O*, s:O*}",
                          "call_id", id, "parent_call_id", place->call_id, "depth", (int)place->depth, "prompt", code,
                          "response", text, "repl_results", repl, "duration_ms", json_object_get(record, "duration_ms"),
                          "timestamp", json_object_get(record, "timestamp"), "error", json_object_get(repl, "error"),
