@@ -143,13 +143,36 @@ static int ask_many(const struct code_call *call, json_t **ret_result, struct sb
 
 /* ---- one call ---- */
 
+static bool is_list(const char *name) {
+        return strcmp(name, "__list__") == 0;
+}
+
 static bool is_built_in(const char *name) {
-        return strcmp(name, "llm_query") == 0 || strcmp(name, "llm_batch") == 0 || sbx_is_final_tool(name);
+        return is_list(name) || strcmp(name, "llm_query") == 0 || strcmp(name, "llm_batch") == 0 || sbx_is_final_tool(name);
+}
+
+static int list_tools(const struct sbx_place *place, json_t **ret_result, struct sbx_error *err) {
+        _cleanup_json_ json_t *list = NULL, *tools = json_array();
+        const json_t *tool;
+        size_t index;
+        int r = sbx_tools_list_for(place->run->parts->tools, SBX_CALLER_CODE, &list, err);
+
+        if (r < 0)
+                return r;
+        json_array_foreach(list, index, tool)
+                if (!is_built_in(json_string_value(json_object_get(tool, "name"))) &&
+                    json_array_append_new(tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
+                                                           "description", json_object_get(tool, "description"))) < 0)
+                        return SBX_NOMEM(err, ORIGIN);
+        *ret_result = json_pack("{s:O}", "tools", tools);
+        return *ret_result != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
 }
 
 static int perform_built_in(const struct code_call *call, json_t **ret_result, struct sbx_error *err) {
         bool query = strcmp(call->name, "llm_query") == 0;
 
+        if (is_list(call->name))
+                return list_tools(call->place, ret_result, err);
         if (strcmp(call->name, "FINAL") == 0)
                 return give_answer(call, "answer", "final", ret_result, err);
         if (strcmp(call->name, "FINAL_VAR") == 0)
@@ -200,7 +223,7 @@ static void emit_call(const struct sbx_place *execution, const struct sbx_place 
         _cleanup_json_ json_t *arguments = NULL, *text = NULL;
         bool is_error = false;
 
-        if (!sbx_run_observed(place->run) || name == NULL)
+        if (!sbx_run_observed(place->run) || name == NULL || is_list(name))
                 return;
         arguments = sbx_messages_brief(json_object_get(record, "arguments"));
         text = outcome_text(name, record, &is_error);
@@ -343,23 +366,6 @@ static int answer_call(const struct sbx_place *execution, unsigned number, struc
         return r;
 }
 
-static int list_tools(const struct sbx_place *place, json_t **ret_result, struct sbx_error *err) {
-        _cleanup_json_ json_t *list = NULL, *tools = json_array();
-        const json_t *tool;
-        size_t index;
-        int r = sbx_tools_list_for(place->run->parts->tools, SBX_CALLER_CODE, &list, err);
-
-        if (r < 0)
-                return r;
-        json_array_foreach(list, index, tool)
-                if (!is_built_in(json_string_value(json_object_get(tool, "name"))) &&
-                    json_array_append_new(tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
-                                                           "description", json_object_get(tool, "description"))) < 0)
-                        return SBX_NOMEM(err, ORIGIN);
-        *ret_result = json_pack("{s:O}", "tools", tools);
-        return *ret_result != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
-}
-
 static int check_allowed(const struct sbx_place *place, const char *name, struct sbx_error *err) {
         const char *mode = sbx_config_string(place->run->parts->config, "code_mode");
 
@@ -403,13 +409,9 @@ static int answer(void *data, const char *name, struct sbx_bytes arguments, cons
         call.arguments = parsed != NULL ? parsed : (parsed = json_object());
         if (!json_is_object(parsed))
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "arguments: must be a JSON object");
-        if (strcmp(name, "__list__") == 0)
-                r = list_tools(&context->place, &result, err);
-        else
-                r = answer_call(&context->place, context->count - 1, &call, bounds, &result, err);
-        if (r < 0)
-                return r;
-        r = sbx_json_encode(result, ret_result);
+        r = answer_call(&context->place, context->count - 1, &call, bounds, &result, err);
+        if (r == 0)
+                r = sbx_json_encode(result, ret_result);
         return r < 0 ? sbx_error_set(err, r, ORIGIN, "Ask for less at a time.", "the result of %s is too large: %s", name,
                                      SBX_ERRNO_TEXT(r))
                      : 0;
