@@ -22,9 +22,9 @@ void otlp_event_span(const struct otlp_event *event, const char *operation, cons
         *ret_span = (struct otlp_span){.operation = operation,
                                        .subject = subject,
                                        .kind = kind,
-                                       .end_ns = event->time_ns,
+                                       .end_ns = event->end_ns,
                                        .content_left = event->converter->content_max * 4};
-        ret_span->start_ns = event->time_ns > event->duration_ns ? event->time_ns - event->duration_ns : event->time_ns;
+        ret_span->start_ns = event->end_ns > event->duration_ns ? event->end_ns - event->duration_ns : event->end_ns;
         otlp_trace_id(event->run_id, ret_span->trace_id);
         if (event->call_id != NULL)
                 otlp_span_id(event->call_id, ret_span->id);
@@ -146,25 +146,28 @@ static uint64_t duration_of(const json_t *object) {
 
 static const struct {
         const char *name;
-        bool of_call; /* it needs a call_id */
+        bool of_call; /* it has a call_id */
+        bool begins;  /* its timestamp is when it began; else when it ended */
         int (*convert)(const struct otlp_event *event);
 } kinds[] = {
-        {"run_started", false, begin_run},
-        {"run_ended", false, end_run},
-        {"completion", true, otlp_convert_completion},
-        {"execution", true, otlp_convert_execution},
-        {"check", true, otlp_convert_check},
-        {"tool_call", true, otlp_convert_tool_call},
-        {"tool_call", false, otlp_convert_lone_call},
-        {"execution", false, otlp_convert_lone_call},
+        {"run_started", false, true, begin_run},
+        {"run_ended", false, false, end_run},
+        {"completion", true, true, otlp_convert_completion},
+        {"execution", true, true, otlp_convert_execution},
+        {"check", true, false, otlp_convert_check},
+        {"tool_call", true, false, otlp_convert_tool_call},
+        {"tool_call", false, false, otlp_convert_lone_call},
+        {"execution", false, false, otlp_convert_lone_call},
 };
 
-static int convert_event(const struct otlp_event *event) {
+static int convert_event(struct otlp_event *event) {
         const char *name = json_string_value(json_object_get(event->object, "event"));
 
         for (size_t i = 0; name != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++)
-                if (strcmp(name, kinds[i].name) == 0 && kinds[i].of_call == (event->call_id != NULL))
+                if (strcmp(name, kinds[i].name) == 0 && kinds[i].of_call == (event->call_id != NULL)) {
+                        event->end_ns = event->time_ns + (kinds[i].begins ? event->duration_ns : 0);
                         return kinds[i].convert(event);
+                }
         return 0;
 }
 

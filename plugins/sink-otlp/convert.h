@@ -29,7 +29,7 @@ struct otlp_event {
         const json_t *object;
         const char *run_id, *call_id; /* call_id NULL: none */
         struct otlp_run *run;         /* NULL: its beginning was not seen */
-        uint64_t time_ns, duration_ns;
+        uint64_t time_ns, duration_ns, end_ns; /* what it says; and when what it tells of ended */
 };
 
 /* convert.c: a span of the event that ended when it was told, without attributes. Free with otlp_attributes_clear. */

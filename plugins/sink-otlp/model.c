@@ -61,6 +61,7 @@ int otlp_convert_completion(const struct otlp_event *event) {
         const char *answered = json_string_value(json_object_get(event->object, "model"));
         const char *asked = event->run != NULL && event->run->model != NULL ? event->run->model : answered;
         const char *finish = json_string_value(json_object_get(event->object, "finish_reason"));
+        const char *end = json_string_value(json_object_get(event->object, "end"));
         const json_t *error = json_object_get(event->object, "error");
         char provider[OTLP_PROVIDER_SIZE], unused[OTLP_PROVIDER_SIZE];
         const char *model;
@@ -81,7 +82,7 @@ int otlp_convert_completion(const struct otlp_event *event) {
         otlp_copy_double(&span.attributes, "snipara_sandbox.cost_usd", event->object, "estimated_cost_usd");
         otlp_copy_name(&span.attributes, "snipara_sandbox.sub_call_type", event->object, "sub_call_type");
         if (error != NULL && !json_is_null(error))
-                otlp_span_fail(&span, json_string_value(json_object_get(event->object, "error_type")));
+                otlp_span_fail(&span, end);
         otlp_add_messages(event, &span);
         r = otlp_event_emit(event, &span);
         return r < 0 ? r : otlp_convert_calls_of_turn(event);

@@ -164,7 +164,10 @@ class Tree(Case):
                          (f"{second}000000000", f"{second + 12}000000000"))
         execution = self.one("execute_tool execute_python")
         self.assertEqual((execution["startTimeUnixNano"], execution["endTimeUnixNano"]),
-                         (f"{second + 10}050000000", f"{second + 10}250000000"))
+                         (f"{second + 10}250000000", f"{second + 10}450000000"))
+        call = self.one("execute_tool llm_query")  # these are told when they have ended
+        self.assertEqual((call["startTimeUnixNano"], call["endTimeUnixNano"]),
+                         (f"{second + 10}140000000", f"{second + 10}250000000"))
 
     def test_a_run_whose_beginning_was_not_seen(self):
         self.export([ended()])
