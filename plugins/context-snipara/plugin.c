@@ -33,7 +33,6 @@ static const struct sbx_option options[] = {
                 .type = SBX_OPTION_SIZE,
                 .name = "max_result",
                 .default_value = "512k",
-                .unit = "bytes",
                 .help = "Text of one result; what is longer is cut, and says so.",
                 .minimum = 4096,
                 .maximum = 16777216,
