@@ -187,7 +187,8 @@ static void refuses_names_that_are_no_ids(void **state) {
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
                 struct sbx_journal *journal = NULL;
 
-                assert_int_equal(sbx_journal_create(runs_directory(), names[i], request, &logger, &journal, NULL), -EINVAL);
+                assert_int_equal(sbx_journal_create(runs_directory(), names[i], request, &logger, &journal, NULL),
+                                 -EINVAL);
                 assert_int_equal(sbx_journal_open(runs_directory(), names[i], &logger, &journal, NULL), -EINVAL);
                 assert_null(journal);
         }
@@ -386,7 +387,8 @@ static void loses_nothing_to_a_kill(void **state) {
 /* In a process of its own, which the limit is for. */
 static int fill_disk(void) {
         struct sbx_journal *journal = create(ID);
-        json_t *record = json_pack("{s:s%}", "text", "................................................................", 64);
+        json_t *record =
+                json_pack("{s:s%}", "text", "................................................................", 64);
         const struct rlimit limit = {4096, 4096};
         char key[32];
         int r = 0;

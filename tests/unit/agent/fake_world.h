@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything around the runs of a test: sessions that interpret a few words, a provider that answers from a script, the
+ * real tools, trajectory and journals.
+ *
+ * "Code" is words with semicolons between them; its output is a line for each `show`. A session has a number n, and
+ * texts.
+ *      add X           n = n + X
+ *      show            prints n
+ *      call NAME JSON  calls back (until the end of the line), prints the answer
+ *      final           calls FINAL with n
+ *      expect TEXT     raises unless the text `answer` is that one
+ *      expect-n X      raises unless n is X
+ *      length NAME     prints the length of that text
+ *      crash           the guest dies: n and the texts are lost
+ *      block           waits until the call ends */
+#pragma once
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <snipara-sandbox/provider.h>
+
+#include "../plugin/scratch.h"
+#include "agent/runs.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/json.h"
+
+struct world {
+        struct sbx_logger logger;
+        struct sbx_config *config;
+        struct sbx_tools *tools;
+        struct sbx_trajectory *trajectory;
+        struct sbx_runs *runs;
+        struct sbx_error err;
+        int cancel[2];
+        struct sbx_call call;
+        struct sbx_run_watch watch;
+        json_t *told;          /* events of the watch; protected by the run's lock */
+        bool with_context;     /* there is a tool snipara_context_query */
+        const char *state;     /* directory of state; NULL: none */
+        unsigned side_effects; /* calls of the tool "touch"; atomic */
+};
+
+/* "name=value" settings, NULL-terminated, or NULL. The provider's count of calls begins anew. */
+void world_open(struct world *world, const char *const *settings);
+void world_close(struct world *world);
+/* Answers of the model, by the number of the call of the whole run: found by how many answers the journal has, so a
+ * resumed run gets the same ones. `script` ends with NULL. A line "!CODE" fails with that errno, "block" waits until
+ * the call ends. */
+void world_script(const char *const *script);
+unsigned world_calls(void);             /* of the provider since world_script */
+json_t *world_request(unsigned number); /* the messages of that call; a reference */
+unsigned world_sessions(void);          /* that exist now */
+/* Which of the provider's answers comes next. */
+void world_answered(unsigned count);
+/* Until the provider is blocked in that many calls. */
+void world_wait_blocked(unsigned count);
+
+/* Runs to the end; the test fails when that can't begin. */
+json_t *world_run(struct world *world, const struct sbx_run_request *request);
+unsigned world_told(const struct world *world, const char *event);
+
+#define AS_TEXT(text) "{\"content\": \"" text "\"}"
+#define AS_FINAL(text) "{\"tools\": [[\"FINAL\", {\"answer\": \"" text "\"}]]}"
+#define AS_CODE(code) "{\"tools\": [[\"execute_python\", {\"code\": \"" code "\"}]]}"
+#define AS_TOOL(name, arguments) "{\"tools\": [[\"" name "\", " arguments "]]}"

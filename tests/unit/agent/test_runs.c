@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs: iterations, endings, checks, and going on after an interruption at any moment. */
+#include <fcntl.h>
+
+#include "base/fd.h"
+#include "fake_world.h"
+
+#define ID "1b4e28ba-2fa1-41d2-883f-0016d3cca427"
+
+static struct world world;
+
+static struct sbx_run_request agent(const char *task) {
+        return (struct sbx_run_request){
+                .kind = SBX_RUN_AGENT, .prompt = task, .run_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+}
+
+static struct sbx_run_request completion(const char *prompt) {
+        return (struct sbx_run_request){
+                .kind = SBX_RUN_COMPLETION, .prompt = prompt, .run_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+}
+
+static const char *text_in(const json_t *object, const char *member) {
+        const char *text = json_string_value(json_object_get(object, member));
+
+        return text != NULL ? text : "(none)";
+}
+
+static json_int_t number_in(const json_t *object, const char *member) {
+        return json_integer_value(json_object_get(object, member));
+}
+
+/* What the model was told in that call: 0 is the system text, 1 the prompt. */
+static void assert_told(unsigned call, size_t message, const char *part, bool there) {
+        json_t *messages = world_request(call);
+        const char *text = text_in(json_array_get(messages, message), "content");
+
+        if ((strstr(text, part) != NULL) != there)
+                fail_msg("\"%s\" was %sexpected in \"%s\"", part, there ? "" : "not ", text);
+        json_decref(messages);
+}
+
+static int setup(void **state) {
+        world = (struct world){.state = scratch_path("state")};
+        return 0;
+}
+
+static int teardown(void **state) {
+        return nftw(scratch_path("state"), scratch_remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT ? 0
+                                                                                                                   : -1;
+}
+
+/* ---- the two kinds ---- */
+
+static void completion_answers(void **state) {
+        static const char *const script[] = {AS_TEXT("Seven."), NULL};
+        struct sbx_run_request request = completion("How many elephants?");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.system = "Answer like a zoo.";
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "response"), "Seven.");
+        assert_string_equal(text_in(result, "end"), "ok");
+        assert_string_equal(text_in(result, "trajectory_id"), ID);
+        assert_string_equal(text_in(result, "answer_source"), "text");
+        assert_true(json_is_true(json_object_get(result, "success")));
+        assert_true(json_is_null(json_object_get(result, "error")));
+        assert_true(json_is_null(json_object_get(result, "validated")));
+        assert_int_equal(number_in(result, "total_calls"), 1);
+        assert_int_equal(number_in(result, "total_tokens"), 100);
+        assert_int_equal(number_in(result, "total_input_tokens"), 80);
+        assert_int_equal(number_in(result, "total_output_tokens"), 20);
+        assert_true(json_real_value(json_object_get(result, "total_cost_usd")) > 0.009);
+        assert_null(json_object_get(result, "events"));
+        assert_told(0, 0, "Answer like a zoo.", true);
+        assert_told(0, 1, "How many elephants?", true);
+        assert_int_equal(world_told(&world, "run_started"), 1);
+        assert_int_equal(world_told(&world, "run_ended"), 1);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void completion_may_call_final(void **state) {
+        static const char *const script[] = {AS_CODE("add 3; add 4; show"), AS_CODE("final"), NULL};
+        struct sbx_run_request request = completion("Add.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.with_events = true;
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "response"), "7");
+        assert_string_equal(text_in(result, "answer_source"), "final");
+        assert_int_equal(number_in(result, "total_tool_calls"), 2);
+        assert_true(json_array_size(json_object_get(result, "events")) >= 4);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void agent_goes_on_until_final(void **state) {
+        static const char *const script[] = {AS_CODE("add 3; show"), AS_TEXT("I have three so far."), AS_CODE("add 4"),
+                                             AS_FINAL("seven"), NULL};
+        struct sbx_run_request request = agent("Count the elephants.");
+        const json_t *summary;
+        json_t *result;
+
+        world.with_context = true;
+        world_open(&world, NULL);
+        world_script(script);
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "answer"), "seven");
+        assert_string_equal(text_in(result, "answer_source"), "final");
+        assert_string_equal(text_in(result, "run_id"), ID);
+        assert_int_equal(number_in(result, "iterations"), 2);
+        assert_true(json_is_false(json_object_get(result, "forced_termination")));
+        assert_true(json_is_true(json_object_get(result, "success")));
+        assert_int_equal(json_array_size(json_object_get(result, "iteration_summaries")), 2);
+        summary = json_array_get(json_object_get(result, "iteration_summaries"), 0);
+        assert_int_equal(number_in(summary, "iteration"), 0);
+        assert_int_equal(number_in(summary, "tokens"), 200);
+        assert_int_equal(number_in(summary, "tool_calls"), 1);
+        assert_string_equal(text_in(summary, "response_preview"), "I have three so far.");
+        assert_int_equal(world_told(&world, "iteration"), 2);
+        assert_told(0, 0, "The elephants are in file seven.", true);
+        assert_told(2, 0, "The elephants are in file seven.", false);
+        assert_told(0, 1, "Iteration 1 of 10", true);
+        assert_told(2, 1, "Iteration 2 of 10", true);
+        assert_told(2, 1, "called execute_python; said: I have three so far.", true);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void agent_without_context(void **state) {
+        static const char *const script[] = {AS_FINAL("x"), NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world.with_context = true;
+        world_open(&world, NULL);
+        world_script(script);
+        request.no_auto_context = true;
+        result = world_run(&world, &request);
+        assert_told(0, 0, "file seven", false);
+        json_decref(result);
+        world_close(&world);
+}
+
+/* ---- endings ---- */
+
+/* Ends `end` with what was reached; `source` says so. */
+static json_t *assert_ends(const struct sbx_run_request *request, const char *end, const char *source) {
+        json_t *result = world_run(&world, request);
+
+        assert_string_equal(text_in(result, "end"), end);
+        assert_string_equal(text_in(result, "answer_source"), source);
+        assert_true(json_is_false(json_object_get(result, "success")));
+        assert_true(json_string_length(json_object_get(result, "error")) > 0);
+        return result;
+}
+
+static void ends_at_iterations(void **state) {
+        static const char *const script[] = {AS_TEXT("one"), AS_TEXT("two"), AS_TEXT("three"), NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.limits.max_iterations = 3;
+        result = assert_ends(&request, "max_iterations", "forced");
+        assert_string_equal(text_in(result, "answer"), "three");
+        assert_true(json_is_true(json_object_get(result, "forced_termination")));
+        assert_int_equal(number_in(result, "iterations"), 3);
+        assert_told(1, 1, "last iteration", false);
+        assert_told(2, 1, "last iteration", true);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void ends_at_tokens(void **state) {
+        static const char *const script[] = {"{\"content\": \"one\", \"usage\": {\"prompt_tokens\": 9000, "
+                                             "\"completion_tokens\": 2000, \"cost_usd\": 0}}",
+                                             "{\"content\": \"two\", \"usage\": {\"prompt_tokens\": 9000, "
+                                             "\"completion_tokens\": 2000, \"cost_usd\": 0}}",
+                                             NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.limits.token_budget = 20000;
+        result = assert_ends(&request, "token_budget", "forced");
+        assert_string_equal(text_in(result, "answer"), "two");
+        assert_int_equal(world_calls(), 2);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void ends_at_tools(void **state) {
+        static const char *const script[] = {AS_CODE("add 1"),
+                                             AS_CODE("add 1"),
+                                             AS_CODE("add 1"),
+                                             AS_CODE("add 1"),
+                                             AS_TEXT("stopped"),
+                                             AS_TEXT("stopped"),
+                                             NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.limits.tool_budget = 2;
+        result = assert_ends(&request, "tool_budget", "forced");
+        assert_int_equal(number_in(result, "total_tool_calls"), 2);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void ends_at_model_calls(void **state) {
+        static const char *const script[] = {AS_TEXT("one"), AS_TEXT("two"), AS_TEXT("three"), NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.limits.max_subcalls = 2;
+        result = assert_ends(&request, "max_subcalls", "forced");
+        assert_string_equal(text_in(result, "answer"), "two");
+        assert_int_equal(world_calls(), 2);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void ends_at_cost(void **state) {
+        static const char *const script[] = {AS_TEXT("one"), AS_TEXT("two"), AS_TEXT("three"), NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.limits.cost_usd = 0.015;
+        result = assert_ends(&request, "cost_limit", "forced");
+        assert_string_equal(text_in(result, "answer"), "two");
+        assert_int_equal(world_calls(), 2);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void ends_at_time(void **state) {
+        static const char *const script[] = {AS_TEXT("one"), "block", NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.limits.timeout_ms = 100;
+        result = assert_ends(&request, "timeout", "forced");
+        json_decref(result);
+        world_close(&world);
+}
+
+static void *cancel_later(void *data) {
+        world_wait_blocked(1);
+        assert_int_equal(write(world.cancel[1], "x", 1), 1);
+        return NULL;
+}
+
+static void ends_when_cancelled_and_goes_on(void **state) {
+        static const char *const script[] = {AS_CODE("add 5"), AS_TEXT("one"), "block", AS_CODE("final"), NULL};
+        struct sbx_run_request request = agent("Count.");
+        pthread_t thread;
+        json_t *result;
+        char byte;
+
+        world_open(&world, NULL);
+        world_script(script);
+        assert_int_equal(pthread_create(&thread, NULL, cancel_later, NULL), 0);
+        result = assert_ends(&request, "cancelled", "error");
+        pthread_join(thread, NULL);
+        assert_string_equal(text_in(result, "answer"), "one");
+        assert_true(json_is_true(json_object_get(result, "resumable")));
+        json_decref(result);
+        assert_int_equal(read(world.cancel[0], &byte, 1), 1);
+        request = (struct sbx_run_request){.resume_id = "1b4e", .limits = SBX_RUN_LIMITS_CONFIGURED};
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "answer"), "5");
+        assert_true(json_array_size(json_object_get(result, "notices")) > 0);
+        assert_int_equal(number_in(result, "total_tokens"), 300);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void ends_when_the_provider_fails(void **state) {
+        static const char *const script[] = {AS_TEXT("one"), "!-13", AS_FINAL("two"), NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        result = assert_ends(&request, "error", "error");
+        assert_contains(text_in(result, "error"), "the provider fails");
+        assert_string_equal(text_in(result, "hint"), "Mend it.");
+        assert_true(json_is_true(json_object_get(result, "resumable")));
+        json_decref(result);
+        request = (struct sbx_run_request){.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "answer"), "two");
+        assert_int_equal(json_array_size(json_object_get(result, "notices")), 0); /* nothing was paid for twice */
+        json_decref(result);
+        world_close(&world);
+}
+
+/* ---- checks ---- */
+
+static void check_fails_then_passes(void **state) {
+        static const char *const script[] = {AS_FINAL("six"), AS_FINAL("seven"), NULL};
+        struct sbx_run_request request = agent("Count.");
+        const json_t *check;
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.check = "expect seven";
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "answer"), "seven");
+        assert_true(json_is_true(json_object_get(result, "validated")));
+        assert_true(json_is_true(json_object_get(result, "success")));
+        check = json_object_get(result, "check");
+        assert_string_equal(text_in(check, "end"), "ok");
+        assert_int_equal(number_in(check, "attempts"), 2);
+        assert_int_equal(world_told(&world, "check"), 2);
+        assert_told(1, 1, "six", true);
+        assert_told(1, 1, "not as expected", true);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void check_never_passes(void **state) {
+        static const char *const script[] = {AS_FINAL("six"), AS_FINAL("five"), NULL};
+        struct sbx_run_request request = agent("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.check = "expect seven";
+        request.limits.max_iterations = 2;
+        result = assert_ends(&request, "max_iterations", "forced");
+        assert_string_equal(text_in(result, "answer"), "five");
+        assert_true(json_is_false(json_object_get(result, "validated")));
+        assert_contains(text_in(result, "error"), "passed the check");
+        json_decref(result);
+        world_close(&world);
+}
+
+static void check_of_a_completion(void **state) {
+        static const char *const script[] = {AS_TEXT("six"), AS_TEXT("seven"), NULL};
+        struct sbx_run_request request = completion("Count.");
+        json_t *result;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.check = "expect seven";
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "response"), "seven");
+        assert_true(json_is_true(json_object_get(result, "validated")));
+        assert_told(1, 1, "did not pass", true);
+        json_decref(result);
+        world_close(&world);
+}
+
+/* ---- variables ---- */
+
+static void variables_are_in_the_session(void **state) {
+        static const char *const script[] = {AS_CODE("length document"), AS_TEXT("read"), NULL};
+        const struct sbx_run_variable variable = {"document", {"elephants and more elephants", 28}};
+        struct sbx_run_request request = completion("Read.");
+        json_t *result, *messages;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.variables = &variable;
+        request.variable_count = 1;
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "response"), "read");
+        assert_told(0, 0, "document: 28 characters", true);
+        assert_told(0, 0, "elephants and more", false);
+        messages = world_request(1);
+        assert_contains(text_in(json_array_get(messages, json_array_size(messages) - 1), "content"), "28");
+        json_decref(messages);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void assert_refused(const struct sbx_run_request *request, int code, const char *part) {
+        struct sbx_error err = {0};
+        json_t *result = NULL;
+
+        assert_int_equal(sbx_runs_run(world.runs, request, NULL, &world.call, &result, &err), code);
+        assert_contains(err.message, part);
+        assert_null(result);
+}
+
+static void refuses_bad_requests(void **state) {
+        const struct sbx_run_variable bad = {"1st", {"x", 1}}, twice[] = {{"a", {"x", 1}}, {"a", {"y", 1}}};
+        struct sbx_run_request request = completion(" \n");
+        json_t *list = NULL;
+
+        world_open(&world, NULL);
+        assert_refused(&request, -EINVAL, "empty");
+        request = completion("x");
+        request.response_format = "[]";
+        assert_refused(&request, -EINVAL, "response_format");
+        request = completion("x");
+        request.variables = &bad;
+        request.variable_count = 1;
+        assert_refused(&request, -EINVAL, "1st");
+        request.variables = twice;
+        request.variable_count = 2;
+        assert_refused(&request, -EINVAL, "two texts");
+        request = completion("x");
+        request.limits.cost_usd = 11;
+        assert_refused(&request, -EINVAL, "hard limit");
+        request = agent("x");
+        request.limits.max_iterations = 51;
+        assert_refused(&request, -EINVAL, "hard limit");
+        request = agent("x");
+        request.provider = "nobody";
+        assert_refused(&request, -ENOENT, "nobody");
+        request = (struct sbx_run_request){.resume_id = "ffff", .limits = SBX_RUN_LIMITS_CONFIGURED};
+        assert_refused(&request, -ENOENT, "ffff");
+        request.resume_id = "../x";
+        assert_refused(&request, -EINVAL, "id");
+        assert_int_equal(sbx_runs_list(world.runs, &list, NULL), 0);
+        assert_int_equal(json_array_size(list), 0); /* what could not begin left nothing behind */
+        json_decref(list);
+        world_close(&world);
+}
+
+/* ---- going on ---- */
+
+static void an_ended_run_answers_its_result(void **state) {
+        static const char *const script[] = {AS_TEXT("one"), AS_TEXT("two"), AS_FINAL("three"), NULL};
+        struct sbx_run_request request = agent("Count."),
+                               again = {.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+        json_t *result, *same = NULL, *list = NULL;
+
+        world_open(&world, NULL);
+        world_script(script);
+        request.limits.max_iterations = 2;
+        result = world_run(&world, &request);
+        assert_int_equal(sbx_runs_run(world.runs, &again, NULL, &world.call, &same, &world.err), -EALREADY);
+        assert_true(json_equal(result, same));
+        json_decref(same);
+        json_decref(result);
+        assert_int_equal(sbx_runs_list(world.runs, &list, NULL), 0);
+        assert_string_equal(text_in(json_array_get(list, 0), "state"), "ended");
+        assert_string_equal(text_in(json_array_get(list, 0), "end"), "max_iterations");
+        assert_string_equal(text_in(json_array_get(list, 0), "kind"), "agent");
+        assert_string_equal(text_in(json_array_get(list, 0), "prompt"), "Count.");
+        json_decref(list);
+        /* With a higher limit it goes on, and what was done is not done again. */
+        again.limits.max_iterations = 5;
+        result = world_run(&world, &again);
+        assert_string_equal(text_in(result, "answer"), "three");
+        assert_int_equal(number_in(result, "iterations"), 3);
+        assert_int_equal(world_calls(), 3);
+        json_decref(result);
+        world_close(&world);
+}
+
+static char *journal_path(void) {
+        static char path[600];
+
+        snprintf(path, sizeof(path), "%s/runs/" ID ".jsonl", scratch_path("state"));
+        return path;
+}
+
+static unsigned count_in(const char *bytes, size_t size, const char *part) {
+        unsigned count = 0;
+
+        for (const char *at = bytes; (at = memmem(at, size - (size_t)(at - bytes), part, strlen(part))) != NULL; at++)
+                count++;
+        return count;
+}
+
+static void forget_times(json_t *result) {
+        json_object_del(result, "duration_ms");
+        json_object_del(result, "notices");
+}
+
+static char *read_journal(size_t *ret_size) {
+        struct sbx_buffer bytes = SBX_BUFFER(16u << 20);
+
+        assert_int_equal(sbx_file_read(AT_FDCWD, journal_path(), 16u << 20, &bytes, NULL), 0);
+        *ret_size = bytes.size;
+        return sbx_buffer_steal(&bytes);
+}
+
+static void write_journal(const char *bytes, size_t size) {
+        int fd = open(journal_path(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+        assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+        close(fd);
+}
+
+/* Goes on with the journal's first `size` bytes, as after a kill there. What it had is not asked for again. */
+static void resume_from(const char *const *script, const char *bytes, size_t size, json_t *expected) {
+        struct sbx_run_request again = {.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+        unsigned done = count_in(bytes, size, "\"type\":\"model\""), all = 0;
+        bool touched = count_in(bytes, size, "\"name\":\"touch\"") > 1; /* the model's call, and its record */
+        json_t *result = NULL;
+        int r;
+
+        while (script[all] != NULL)
+                all++;
+        write_journal(bytes, size);
+        world_open(&world, NULL);
+        world.side_effects = 0;
+        world_script(script);
+        world_answered(done);
+        r = sbx_runs_run(world.runs, &again, &world.watch, &world.call, &result, &world.err);
+        if (r < 0 && r != -EALREADY)
+                fail_msg("%zu bytes: %s", size, world.err.message);
+        forget_times(result);
+        if (!json_equal(result, expected))
+                fail_msg("after %zu bytes: %s", size, json_dumps(result, JSON_COMPACT));
+        assert_int_equal(world_calls(), all - done);
+        if (touched)
+                assert_int_equal(world.side_effects, 0);
+        else
+                assert_true(world.side_effects <= 1);
+        json_decref(result);
+        world_close(&world);
+}
+
+static const char *const long_script[] = {
+        AS_CODE("add 3; show"),
+        AS_TOOL("touch", "{}"),
+        AS_TEXT("three so far"),
+        AS_CODE("call llm_query {\\\"prompt\\\": \\\"how many more?\\\"}; add 4; show"),
+        AS_TEXT("four more"), /* the query's */
+        AS_FINAL("six"),
+        AS_CODE("expect-n 7; length document; final"),
+        NULL};
+
+static void goes_on_after_a_kill_at_any_record(void **state) {
+        const struct sbx_run_variable variable = {"document", {"elephants", 9}};
+        struct sbx_run_request request = agent("Count.");
+        json_t *expected;
+        unsigned cuts = 0;
+        size_t size;
+        char *bytes;
+
+        world.with_context = true;
+        world_open(&world, NULL);
+        world_script(long_script);
+        request.check = "expect 7";
+        request.variables = &variable;
+        request.variable_count = 1;
+        expected = world_run(&world, &request);
+        assert_string_equal(text_in(expected, "answer"), "7");
+        assert_true(json_is_true(json_object_get(expected, "validated")));
+        assert_int_equal(world_calls(), 7);
+        assert_int_equal(world.side_effects, 1);
+        forget_times(expected);
+        world_close(&world);
+        bytes = read_journal(&size);
+        for (size_t cut = 0; cut < size; cut++) {
+                if (bytes[cut] != '\n' || count_in(bytes, cut + 1, "\n") < 2)
+                        continue;
+                resume_from(long_script, bytes, cut + 1, expected);
+                cuts++;
+        }
+        assert_true(cuts >= 7 + 6); /* each answer of the model, and each tool call, at least */
+        free(bytes);
+        json_decref(expected);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(completion_answers, setup, teardown),
+                cmocka_unit_test_setup_teardown(completion_may_call_final, setup, teardown),
+                cmocka_unit_test_setup_teardown(agent_goes_on_until_final, setup, teardown),
+                cmocka_unit_test_setup_teardown(agent_without_context, setup, teardown),
+                cmocka_unit_test_setup_teardown(ends_at_iterations, setup, teardown),
+                cmocka_unit_test_setup_teardown(ends_at_tokens, setup, teardown),
+                cmocka_unit_test_setup_teardown(ends_at_tools, setup, teardown),
+                cmocka_unit_test_setup_teardown(ends_at_model_calls, setup, teardown),
+                cmocka_unit_test_setup_teardown(ends_at_cost, setup, teardown),
+                cmocka_unit_test_setup_teardown(ends_at_time, setup, teardown),
+                cmocka_unit_test_setup_teardown(ends_when_cancelled_and_goes_on, setup, teardown),
+                cmocka_unit_test_setup_teardown(ends_when_the_provider_fails, setup, teardown),
+                cmocka_unit_test_setup_teardown(check_fails_then_passes, setup, teardown),
+                cmocka_unit_test_setup_teardown(check_never_passes, setup, teardown),
+                cmocka_unit_test_setup_teardown(check_of_a_completion, setup, teardown),
+                cmocka_unit_test_setup_teardown(variables_are_in_the_session, setup, teardown),
+                cmocka_unit_test_setup_teardown(refuses_bad_requests, setup, teardown),
+                cmocka_unit_test_setup_teardown(an_ended_run_answers_its_result, setup, teardown),
+                cmocka_unit_test_setup_teardown(goes_on_after_a_kill_at_any_record, setup, teardown),
+        };
+
+        return cmocka_run_group_tests_name("runs", tests, scratch_setup, scratch_teardown);
+}
