@@ -13,7 +13,7 @@
 
 #define ORIGIN "replay"
 #define ANSWER_MAX ((size_t)32 << 20)
-#define PART_BYTES ((size_t)3 << 20) /* six times that, when all of it is escaped, fits into a frame */
+#define PART_BYTES ((size_t)2 << 20) /* six times that, when all of it is escaped, fits into a frame */
 #define CHECK_TIMEOUT_MS 120000u     /* as core/agent gives it */
 
 /* ---- calls that the code makes ---- */
@@ -135,8 +135,7 @@ static int answer(void *data, const char *name, struct sbx_bytes arguments, cons
 
 /* ---- executions ---- */
 
-/* A session of the same name for the same principal, but never one of a run. */
-static char *own_principal(const char *recorded) {
+char *sbx_logs_principal(const char *recorded) {
         char *principal = NULL;
 
         return asprintf(&principal, "replay:%s", recorded) > 0 ? principal : NULL;
@@ -263,7 +262,7 @@ static int repeat(struct sbx_runtime *runtime, const struct sbx_logs_events *eve
 int sbx_logs_step_repeat(struct sbx_runtime *runtime, const struct sbx_logs_events *events,
                          const struct sbx_logs_step *step, const char *environment, const struct sbx_call *call,
                          struct sbx_logs_outcome *ret_outcome, struct sbx_error *err) {
-        _cleanup_free_ char *principal = own_principal(step->principal);
+        _cleanup_free_ char *principal = sbx_logs_principal(step->principal);
         struct sbx_tool_context context = {
                 .principal = principal, .caller = SBX_CALLER_CLIENT, .environment = environment, .call = call};
 

@@ -35,7 +35,8 @@ struct replay {
         struct sbx_cli_signals signals;
         struct sbx_runtime *runtime;
         const char *environment; /* NULL: the configured one */
-        char *run_principal;
+        char *run_principal;     /* whose sessions were the run's own */
+        char *session_principal; /* and whose they are now */
         json_t *results; /* for the JSON */
         size_t same, different, left_out;
 };
@@ -49,6 +50,7 @@ static void replay_free(struct replay *replay) {
         json_decref(replay->results);
         sbx_logs_directory_close(&replay->directory);
         free(replay->run_principal);
+        free(replay->session_principal);
 }
 
 /* ---- comparing ---- */
@@ -279,7 +281,7 @@ static int load_variable(const struct replay *replay, const char *text, const st
                 sbx_cli_warning(replay->cli, NULL, "%s is not the text that the run had in %s", equals + 1, name);
         r = sbx_utf8_repair(sbx_buffer_bytes(&file), false, &repaired);
         if (r == 0)
-                r = sbx_logs_variable_set(replay->runtime, replay->run_principal, replay->environment, name,
+                r = sbx_logs_variable_set(replay->runtime, replay->session_principal, replay->environment, name,
                                           sbx_buffer_bytes(&repaired), call, &err);
         return r < 0 ? sbx_cli_fail(replay->cli, r, &err) : SBX_CLI_OK;
 }
@@ -301,7 +303,6 @@ static int load_variables(const struct replay *replay) {
 
 static int load(struct replay *replay, const char *text) {
         _cleanup_close_ int fd = -1;
-        _cleanup_free_ char *run_id = NULL;
         struct sbx_error err = {0};
         size_t bad = 0;
         int r = sbx_logs_directory_open(replay->cli, replay->options.directory, &replay->directory);
@@ -315,7 +316,8 @@ static int load(struct replay *replay, const char *text) {
                 return sbx_cli_fail(replay->cli, r, &err);
         if (asprintf(&replay->run_principal, "run:%s", replay->id) < 0)
                 replay->run_principal = NULL;
-        if (replay->run_principal == NULL || sbx_logs_events_make(replay->lines, &replay->events) < 0 ||
+        replay->session_principal = replay->run_principal != NULL ? sbx_logs_principal(replay->run_principal) : NULL;
+        if (replay->session_principal == NULL || sbx_logs_events_make(replay->lines, &replay->events) < 0 ||
             sbx_logs_steps_make(&replay->events, replay->run_principal, &replay->steps) < 0)
                 return sbx_cli_out_of_memory(replay->cli);
         if (replay->steps.count == 0) {

@@ -201,8 +201,10 @@ static void put_tool_calls(struct view *view, unsigned indent, const struct sbx_
                 const json_t *result = result_of(event->object, call);
                 bool failed = json_is_true(json_object_get(result, "is_error"));
 
+                if (executions && !failed && strncmp(sbx_logs_text(call, "name"), "execute", strlen("execute")) == 0)
+                        continue;
                 put_call(view, indent, failed ? SBX_CLI_RED : SBX_CLI_CYAN, "-> ", call, failed ? "  failed" : "");
-                if (result != NULL && (failed || !executions))
+                if (result != NULL)
                         put_text(view, indent + 3, "", sbx_logs_text(result, "content"));
         }
 }
@@ -344,9 +346,10 @@ static void show_totals(struct view *view, const json_t *totals) {
         char text[SBX_CLI_AMOUNT_SIZE];
 
         add_part(&line, "%s", end[0] != '\0' ? end : totals != NULL ? "ended" : "not ended");
-        add_part(&line, "%.0f model calls", calls >= 0 ? calls : count_of(view, "completion"));
+        calls = calls >= 0 ? calls : count_of(view, "completion");
+        add_part(&line, "%.0f model call%s", calls, calls == 1 ? "" : "s");
         if (tools >= 0)
-                add_part(&line, "%.0f tool calls", tools);
+                add_part(&line, "%.0f tool call%s", tools, tools == 1 ? "" : "s");
         add_part(&line, "%.0f tokens (%.0f in, %.0f out)", in + out, in, out);
         if (cost >= 0)
                 add_part(&line, "$%.4f", cost);

@@ -99,38 +99,47 @@ static bool sum_is_right(struct sbx_bytes line) {
         return memcmp(data + size + sizeof(before) - 1, sum, sizeof(sum) - 1) == 0;
 }
 
-/* The line is what was written, but does not point to the one before. */
-static void tell_break(struct walk *walk, uint64_t number, uint64_t own_number, const char *prev) {
-        uint64_t found = find_hash(walk, prev);
+/* The line is what was written, but does not point to the one before. True: it belongs here all the same. */
+static bool tell_break(struct walk *walk, uint64_t number, uint64_t own_number, const char *prev) {
+        uint64_t copy_of = find_hash(walk, walk->hashes[number].text), found = find_hash(walk, prev);
+        uint64_t removed = own_number - walk->last_number - 1;
 
-        if (found > 0 || own_number <= walk->last_number)
-                add_problem(walk, number - 1, "inserted", "line %llu was put in, or moved",
-                            (unsigned long long)(number - 1));
+        if (copy_of > 0) {
+                add_problem(walk, number, "inserted", "line %llu was put in: it is a copy of line %llu",
+                            (unsigned long long)number, (unsigned long long)copy_of);
+                return false;
+        }
+        if (found > 0)
+                add_problem(walk, found + 1, "inserted", "line %llu was put in, or moved: line %llu follows line %llu",
+                            (unsigned long long)found + 1, (unsigned long long)number, (unsigned long long)found);
         else if (own_number > walk->last_number + 1)
                 add_problem(walk, number, "removed", "before line %llu, %llu line%s removed", (unsigned long long)number,
-                            (unsigned long long)(own_number - walk->last_number - 1),
-                            own_number - walk->last_number > 2 ? "s were" : " was");
+                            (unsigned long long)removed, removed > 1 ? "s were" : " was");
         else
-                add_problem(walk, number - 1, "replaced",
-                            "line %llu was replaced by another one (line %llu points to a line that is not there)",
-                            (unsigned long long)(number - 1), (unsigned long long)number);
+                add_problem(walk, number > 1 ? number - 1 : 1, "replaced",
+                            "line %llu points to a line that is not there: the one before it was replaced",
+                            (unsigned long long)number);
+        return true;
 }
 
 static void check_chain(struct walk *walk, const struct sbx_logs_line *line, const json_t *object) {
         const char *prev = sbx_logs_text(object, "prev");
         double own = sbx_logs_number(object, "line");
-        uint64_t own_number = own > 0 ? (uint64_t)own : 0;
+        bool belongs = true;
 
         if (!sum_is_right(line->text)) {
                 add_problem(walk, line->number, "changed", "line %llu was changed", (unsigned long long)line->number);
                 walk->last_bad = line->number;
-                own_number = walk->last_number + 1;
-        } else if (strcmp(prev, walk->hashes[line->number - 1].text) != 0) {
-                /* Behind a line that is known to be bad, the chain can't be whole. */
-                if (walk->last_bad != line->number - 1 || line->number == 1)
-                        tell_break(walk, line->number, own_number, prev);
+                own = (double)walk->last_number + 1;
+        } else if (strcmp(prev, walk->hashes[line->number - 1].text) != 0 &&
+                   (walk->last_bad != line->number - 1 || line->number == 1)) {
+                /* Behind a line that is known to be bad, the chain can't be whole, and nothing is told. */
+                belongs = tell_break(walk, line->number, (uint64_t)own, prev);
         }
-        walk->last_number = own_number;
+        if (belongs)
+                walk->last_number = own > 0 ? (uint64_t)own : walk->last_number + 1;
+        else
+                walk->last_bad = line->number;
 }
 
 static void check_line(struct walk *walk, const struct sbx_logs_line *line) {
