@@ -37,7 +37,6 @@ int http_failure(const struct http_exchange *exchange, CURLcode code) {
                 return by_callback(exchange);
         switch (code) {
         case CURLE_URL_MALFORMAT:
-        case CURLE_UNSUPPORTED_PROTOCOL:
                 return sbx_error_set(exchange->err, -EINVAL, origin, "An address begins with https:// or http://.",
                                      "%s can't be used as an address", place);
         case CURLE_COULDNT_RESOLVE_HOST:
