@@ -32,6 +32,8 @@ json_t *column_json(sqlite3_stmt *statement, int column) {
 int answer_freshness(const struct tool_call *call, json_t *answer) {
         if (json_object_set_new(answer, "partial", json_boolean(call->freshness.partial)) < 0)
                 return -ENOMEM;
+        if (call->freshness.stale && json_object_set_new(answer, "stale", json_true()) < 0)
+                return -ENOMEM;
         return call->freshness.partial && call->freshness.reason[0] != '\0' &&
                                json_object_set_new(answer, "partial_reason",
                                                    utf8_json(call->freshness.reason, strlen(call->freshness.reason))) < 0

@@ -64,6 +64,7 @@ static size_t encoded_size(const json_t *value) {
 static int add_section(sqlite3_stmt *row, struct budget *budget, json_t *sections) {
         const char *text = (const char *)sqlite3_column_text(row, 5);
         size_t size = (size_t)sqlite3_column_bytes(row, 5), bytes = size;
+        size_t least = json_array_size(sections) > 0 ? PIECE_BYTES_MIN : 1;
 
         if (budget->summaries)
                 bytes = cut_at_line(text, size, SUMMARY_BYTES);
@@ -78,10 +79,10 @@ static int add_section(sqlite3_stmt *row, struct budget *budget, json_t *section
                         return json_array_append_new(sections, section) < 0 ? -ENOMEM : 1;
                 }
                 json_decref(section);
-                encoded -= budget->left; /* what is too much; escapes make it more than that of the text */
-                if (bytes < encoded + PIECE_BYTES_MIN)
+                encoded -= budget->left; /* what is too much; escapes may make it more than that of the text */
+                bytes = cut_at_line(text, size, bytes / 2 > encoded ? bytes - encoded : bytes / 2);
+                if (bytes < least)
                         return 0;
-                bytes = cut_at_line(text, size, bytes - encoded);
         }
 }
 

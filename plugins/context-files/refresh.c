@@ -246,6 +246,7 @@ int refresh_wait(struct refresh *refresh, const struct sbx_call *call, struct fr
                  struct sbx_error *err) {
         struct pass *pass = NULL;
         int r, ended = 1;
+        bool whole;
 
         pthread_mutex_lock(&refresh->lock);
         r = pass_to_wait_for(refresh, &pass);
@@ -256,12 +257,15 @@ int refresh_wait(struct refresh *refresh, const struct sbx_call *call, struct fr
                 ended = wait_for(pass, call, wait_until(refresh, call));
         pthread_mutex_lock(&refresh->lock);
         *ret_freshness = refresh->last;
+        whole = refresh->last_ns != 0;
         if (pass != NULL)
                 unref(pass);
         pthread_mutex_unlock(&refresh->lock);
         if (ended < 0)
                 return sbx_error_set(err, ended, FILES_ORIGIN, NULL, "the call was cancelled while the project is indexed");
-        if (ended == 0) {
+        if (ended == 0 && whole) {
+                ret_freshness->stale = true;
+        } else if (ended == 0) {
                 ret_freshness->partial = true;
                 snprintf(ret_freshness->reason, sizeof(ret_freshness->reason),
                          "the project is still being indexed: ask again in a while for all of it");

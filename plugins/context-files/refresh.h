@@ -11,6 +11,7 @@ struct refresh;
 /* What a call has to say of the index that it answers from. */
 struct freshness {
         bool partial;
+        bool stale;       /* all of the project, but perhaps not the last changes */
         char reason[160]; /* "" unless partial */
 };
 
