@@ -15,6 +15,7 @@
 
 #define ORIGIN SBX_AGENT_ORIGIN
 #define ARGUMENTS_MAX ((size_t)20 << 20) /* bytes of JSON: 16 MiB, escaped */
+#define KEPT_MAX ((size_t)1 << 20)       /* of a result, in its event */
 #define QUERIES_MAX 10000u               /* of one batch; the budget ends it before */
 #define ANSWER_TOKENS_MAX 100000000
 
@@ -218,10 +219,24 @@ static json_t *outcome_text(const char *name, const json_t *record, bool *ret_is
         return sbx_json_text(sbx_buffer_bytes(&clipped));
 }
 
+/* The value itself, for doing the execution again, where the text does not hold all of it. */
+static void keep_result(json_t *event, const char *name, const json_t *record, const json_t *text) {
+        json_t *result = json_object_get(record, "result");
+        _cleanup_buffer_ struct sbx_buffer json = SBX_BUFFER(KEPT_MAX);
+
+        if (event == NULL || result == NULL)
+                return;
+        if (sbx_json_encode(result, &json) < 0)
+                json_object_set_new(event, "result_omitted", json_true());
+        else if (!is_built_in(name) || json.size != json_string_length(text))
+                json_object_set(event, "result", result);
+}
+
 static void emit_call(const struct sbx_place *execution, const struct sbx_place *place, const json_t *record) {
         const char *name = json_string_value(json_object_get(record, "name"));
         _cleanup_json_ json_t *arguments = NULL, *text = NULL;
         bool is_error = false;
+        json_t *event;
 
         if (!sbx_run_observed(place->run) || name == NULL || is_list(name))
                 return;
@@ -229,16 +244,14 @@ static void emit_call(const struct sbx_place *execution, const struct sbx_place 
         text = outcome_text(name, record, &is_error);
         if (arguments == NULL || text == NULL)
                 return;
-        sbx_run_emit(place->run, "tool_call",
-                     json_pack("{s:s, s:s?, s:i, s:s, s:O, s:[{s:s, s:s, s:O}], s:[{s:s, s:O, s:b}], s:O*, s:O*, s:s, "
-                               "s:O?}",
-                               "call_id", place->call_id, "parent_call_id", execution->call_id, "depth",
-                               (int)place->depth, "prompt", name, "response", text, "tool_calls", "id", place->call_id,
-                               "name", name, "arguments", arguments, "tool_results", "tool_call_id", place->call_id,
-                               "content", text, "is_error", (int)is_error, "duration_ms",
-                               json_object_get(record, "duration_ms"), "timestamp",
-                               json_object_get(record, "timestamp"), "key", place->key, "error",
-                               is_error ? text : NULL));
+        event = json_pack("{s:s, s:s?, s:i, s:s, s:O, s:[{s:s, s:s, s:O}], s:[{s:s, s:O, s:b}], s:O*, s:O*, s:s, s:O?}",
+                          "call_id", place->call_id, "parent_call_id", execution->call_id, "depth", (int)place->depth,
+                          "prompt", name, "response", text, "tool_calls", "id", place->call_id, "name", name,
+                          "arguments", arguments, "tool_results", "tool_call_id", place->call_id, "content", text,
+                          "is_error", (int)is_error, "duration_ms", json_object_get(record, "duration_ms"), "timestamp",
+                          json_object_get(record, "timestamp"), "key", place->key, "error", is_error ? text : NULL);
+        keep_result(event, name, record, text);
+        sbx_run_emit(place->run, "tool_call", event);
 }
 
 /* ---- earlier lives ---- */

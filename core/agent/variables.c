@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 
-#define PART_BYTES ((size_t)3 << 20) /* six times that, when all of it is escaped, fits into a frame */
+#define PART_BYTES ((size_t)2 << 20) /* six times that, when all of it is escaped, fits into a frame */
 #define PART_NAME "_sbx_part"
 #define KEY "variable."
 

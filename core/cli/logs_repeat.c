@@ -81,6 +81,10 @@ static int recorded_answer(struct answers *answers, const json_t *event, const c
         bool failed = json_is_true(json_object_get(result, "is_error"));
         int r;
 
+        if (json_is_true(json_object_get(event, "result_omitted"))) {
+                differs(answers, "the answer to call %u, %s, was too large to be recorded", answers->count, name);
+                return sbx_error_set(err, -ENODATA, ORIGIN, NULL, "the answer of %s is not recorded", name);
+        }
         if (kept == NULL && is_built_in(name) && failed)
                 return sbx_error_set(err, -EIO, ORIGIN, NULL, "%s", content);
         if (kept == NULL && is_built_in(name)) {
