@@ -195,11 +195,13 @@ static int collect(const json_t *document, struct snipara_tokens *tokens) {
 int snipara_tokens_parse(struct sbx_bytes text, struct snipara_tokens *ret_tokens, struct sbx_error *err) {
         struct snipara_tokens tokens = {0};
         _cleanup_json_ json_t *document = NULL;
-        json_error_t where;
+        json_error_t where = {0};
         int r;
 
         /* jansson's message may quote the text, which is secret: the line alone is told. */
         document = json_loadb(text.data != NULL ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &where);
+        if (document == NULL && (where.text[0] == '\0' || json_error_code(&where) == json_error_out_of_memory))
+                return sbx_error_set(err, -ENOMEM, SNIPARA_ORIGIN, NULL, "out of memory");
         if (document == NULL)
                 return sbx_error_set(err, -EINVAL, SNIPARA_ORIGIN, LOGIN_HINT, "not valid JSON, line %d", where.line);
         if (!json_is_object(document))

@@ -114,7 +114,7 @@ static bool is_bounded(const char *text, size_t size) {
 
 int snipara_json_parse(struct sbx_bytes bytes, json_t **ret) {
         _cleanup_free_ char *text = NULL;
-        json_error_t problem;
+        json_error_t problem = {0};
         size_t size = 0;
         json_t *value;
 
@@ -125,7 +125,9 @@ int snipara_json_parse(struct sbx_bytes bytes, json_t **ret) {
                 return -EBADMSG;
         value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
         if (value == NULL)
-                return json_error_code(&problem) == json_error_out_of_memory ? -ENOMEM : -EBADMSG;
+                /* jansson has no words for most of its own allocations that fail. */
+                return problem.text[0] == '\0' || json_error_code(&problem) == json_error_out_of_memory ? -ENOMEM
+                                                                                                        : -EBADMSG;
         *ret = value;
         return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host for one context source: takes commands as JSON lines on standard input and answers with JSON lines.
  *
- *     context-host PLUGIN [option:NAME=VALUE | setting:NAME=VALUE | env:NAME=VALUE]...
+ *     context-snipara-host PLUGIN [option:NAME=VALUE | setting:NAME=VALUE | env:NAME=VALUE]...
  *
  * {"id", "do": "tools"}, {"id", "do": "call", "tool", "arguments", "deadline_ms"} (each call has a thread of its own),
  * {"id", "do": "cancel"} (the call of that id), {"id", "do": "probe"}. Answers: {"id", "code", "result", "error"};
@@ -231,7 +231,7 @@ int main(int argc, char **argv) {
         void *symbol = handle != NULL ? dlsym(handle, SBX_PLUGIN_ENTRY_SYMBOL) : NULL;
 
         if (symbol == NULL) {
-                fprintf(stderr, "usage: context-host PLUGIN [WORD...] (%s)\n", argc > 1 ? dlerror() : "no plugin");
+                fprintf(stderr, "usage: context-snipara-host PLUGIN [WORD...] (%s)\n", argc > 1 ? dlerror() : "no plugin");
                 return 2;
         }
         memcpy(&entry, &symbol, sizeof(entry));
