@@ -38,7 +38,7 @@ static struct line next_line(const char *text, size_t size) {
 }
 
 static bool is_space(char c) {
-        return c == ' ' || c == '\t' || c == '\r';
+        return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
 static struct sbx_bytes trim(const char *text, size_t size) {
