@@ -71,9 +71,10 @@ static void put_line(struct view *view, unsigned indent, const char *mark, struc
                 put(view, indent, SBX_CLI_PLAIN, "%s%s%s", mark, text, cut < line.size ? " ..." : "");
 }
 
-/* A text of any number of lines, each behind `mark`. */
+/* A text of any number of lines, each behind `mark`; a mark that is a label ("answer: ") stands at the first alone. */
 static void put_text(struct view *view, unsigned indent, const char *mark, const char *text) {
-        size_t left = strlen(text), shown = 0, hidden = 0;
+        size_t left = strlen(text), length = strlen(mark), shown = 0, hidden = 0;
+        bool is_label = length > 2 && mark[length - 2] == ':';
 
         while (left > 0 && text[left - 1] == '\n')
                 left--;
@@ -83,7 +84,10 @@ static void put_text(struct view *view, unsigned indent, const char *mark, const
 
                 if (view->full || shown < LINES_SHOWN) {
                         put_line(view, indent, mark, (struct sbx_bytes){text, size});
-                        shown++;
+                        if (shown++ == 0 && is_label) {
+                                mark = "";
+                                indent += 2;
+                        }
                 } else {
                         hidden++;
                 }
@@ -236,6 +240,7 @@ static void show_execution(struct view *view, unsigned indent, const json_t *obj
         bool good = strcmp(end, "ok") == 0 && !json_is_false(passed);
 
         add_part(&title, "%s", sbx_logs_text(object, "event"));
+        add_part(&title, "%s", sbx_logs_text(object, "tool"));
         if (json_is_boolean(passed))
                 add_part(&title, json_is_true(passed) ? "passed" : "failed");
         add_part(&title, "%s", sbx_logs_text(object, "session_id"));
