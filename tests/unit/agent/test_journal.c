@@ -151,7 +151,7 @@ static void stays_in_memory(void **state) {
 
 static void refuses_what_it_could_not_keep(void **state) {
         struct sbx_journal *journal = create(ID);
-        json_t *record = json_object(), *deep = json_object();
+        json_t *record = json_object(), *deep = json_object(), *list = json_array();
         char key[SBX_JOURNAL_KEY_MAX + 1];
         size_t size, before;
 
@@ -164,13 +164,14 @@ static void refuses_what_it_could_not_keep(void **state) {
         assert_int_equal(sbx_journal_add(journal, key, record, NULL), -EINVAL);
         assert_int_equal(sbx_journal_add(journal, "", record, NULL), -EINVAL);
         assert_int_equal(sbx_journal_begin(journal, key, NULL), -EINVAL);
-        assert_int_equal(sbx_journal_add(journal, "list", json_array(), NULL), -EINVAL);
+        assert_int_equal(sbx_journal_add(journal, "list", list, NULL), -EINVAL);
         free(read_all(file_of(ID), &size));
         assert_int_equal(size, before);
         assert_int_equal(sbx_journal_add(journal, "1", record, NULL), 0);
         assert_int_equal(sbx_journal_add(journal, "1", record, NULL), -EEXIST);
         json_decref(record);
         json_decref(deep);
+        json_decref(list);
         sbx_journal_free(journal);
 }
 
