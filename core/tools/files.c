@@ -118,6 +118,7 @@ int sbx_files_new(const struct sbx_config *config, struct sbx_files **ret_files,
         while (paths != NULL && paths[count] != NULL)
                 count++;
         if (files != NULL) {
+                files->config = config;
                 files->directory = strdup(directory != NULL ? directory : "/");
                 files->roots = calloc(count + 1, sizeof(*files->roots));
         }

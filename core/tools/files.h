@@ -17,6 +17,7 @@ struct sbx_files {
         char *directory; /* of the project, absolute: relative paths begin here */
         char **roots;    /* absolute, without "." and ".."; directories, or single files */
         size_t count;
+        const struct sbx_config *config; /* whose files hold keys, whatever they are called */
 };
 int sbx_files_new(const struct sbx_config *config, struct sbx_files **ret_files, struct sbx_error *err);
 void sbx_files_free(void *files);
@@ -25,8 +26,9 @@ void sbx_files_free(void *files);
 
 /* A path within an allowed one. */
 struct sbx_file_place {
-        const char *root; /* borrowed from the files */
-        char *path;       /* absolute, without "." and ".." */
+        const struct sbx_files *files;
+        const char *root;  /* borrowed from the files */
+        char *path;        /* absolute, without "." and ".." */
         const char *below; /* its part beneath root; "": root itself */
 };
 void sbx_file_place_clear(struct sbx_file_place *place);

@@ -98,6 +98,7 @@ int sbx_files_locate(const struct sbx_files *files, const char *path, struct sbx
 
                 if (below == NULL || strlen(root) < best)
                         continue;
+                place.files = files;
                 best = strlen(root); /* the innermost: one that names the file itself says the most */
                 place.root = root;
                 place.below = below;
@@ -184,8 +185,20 @@ static int check_target(int root_fd, int fd) {
         return below == NULL ? -EXDEV : sbx_files_is_secret(below) ? -EKEYREJECTED : 0;
 }
 
-/* `*ret_root_fd` stays -1 for the root itself. */
-static int look(const struct sbx_file_place *place, int *ret_root_fd) {
+/* By what it is, so that neither a link nor another name of a path makes a difference. */
+static bool is_configuration(const struct sbx_config *config, int fd) {
+        const char *const *paths = config != NULL ? sbx_config_files(config) : NULL;
+        struct stat seen, known;
+
+        if (fstat(fd, &seen) < 0)
+                return false;
+        for (; paths != NULL && *paths != NULL; paths++)
+                if (stat(*paths, &known) == 0 && known.st_dev == seen.st_dev && known.st_ino == seen.st_ino)
+                        return true;
+        return false;
+}
+
+static int look(const struct sbx_file_place *place) {
         _cleanup_close_ int root_fd = -1, fd = -1;
         int r;
 
@@ -207,8 +220,8 @@ static int look(const struct sbx_file_place *place, int *ret_root_fd) {
                 if (r < 0)
                         return r;
         }
-        if (fd >= 0)
-                *ret_root_fd = steal_fd(&root_fd);
+        if (fd >= 0 && is_configuration(place->files->config, fd))
+                return -EKEYREJECTED;
         return fd >= 0 ? steal_fd(&fd) : fd;
 }
 
@@ -236,8 +249,7 @@ static int tell_failure(const struct sbx_file_place *place, int r, struct sbx_er
 }
 
 int sbx_files_look(const struct sbx_file_place *place, int *ret_fd, struct sbx_error *err) {
-        _cleanup_close_ int root_fd = -1;
-        int fd = look(place, &root_fd);
+        int fd = look(place);
 
         if (fd < 0)
                 return tell_failure(place, fd, err);

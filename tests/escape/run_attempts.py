@@ -19,6 +19,7 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import attempts  # noqa: E402
 import harness  # noqa: E402
+import runs  # noqa: E402
 import sessions  # noqa: E402
 
 
@@ -108,6 +109,8 @@ def run_kind(report, build, user, uid, isolation, only):
             for attempt, (problem, said, skipped) in zip(chosen, pool.map(lambda a: make(a, host), chosen)):
                 report.add(where, attempt.name, attempt.promise, problem, said, skipped)
         for name, promise, problem, said in sessions.attempts(host, only):
+            report.add(where, name, promise, problem, said)
+        for name, promise, problem, said in runs.attempts(host, only):
             report.add(where, name, promise, problem, said)
         harm = host.unharmed()
         report.add(where, "the host is unharmed", "", "; ".join(harm) or None, "")

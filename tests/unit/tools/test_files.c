@@ -460,6 +460,40 @@ static void test_secrets(void **state) {
         assert_refused(bench, at(bench, "root/notes.txt"));
 }
 
+/* Whatever they are called, and by whatever name they are reached. */
+static void test_configuration_files(void **state) {
+        static const struct sbx_logger logger = {.level = SBX_LOG_ERROR};
+        static const char *const all[] = {"*", NULL};
+        struct bench *bench = *state;
+        char path[128], directory[128];
+        struct sbx_runtime_options options = {.struct_size = sizeof(options),
+                                              .flags = SBX_RUNTIME_NO_ENVIRONMENT,
+                                              .config_path = path,
+                                              .directory = directory};
+        struct sbx_config *config = NULL;
+        struct sbx_tools *tools = NULL, *before = bench->tools;
+
+        snprintf(path, sizeof(path), "%s/root/my.conf", bench->directory);
+        snprintf(directory, sizeof(directory), "%s/root", bench->directory);
+        put_text(bench, "root/my.conf", "max_sessions = 4;\n");
+        put_text(bench, "root/other.conf", "max_sessions = 4;\n");
+        assert_int_equal(link(at(bench, "root/my.conf"), at(bench, "root/innocent.txt")), 0);
+        make_link(bench, "my.conf", "root/link.txt");
+        assert_int_equal(sbx_config_load(&options, &logger, &config, NULL), 0);
+        assert_int_equal(sbx_tools_new(&logger, &tools, NULL), 0);
+        assert_int_equal(sbx_tools_add_builtin(tools, bench->table.sessions, config, NULL), 0);
+        assert_int_equal(sbx_tools_allow(tools, SBX_CALLER_MODEL, all, NULL), 0);
+        bench->tools = tools;
+        assert_refused(bench, at(bench, "root/my.conf"));
+        assert_refused(bench, "my.conf");
+        assert_refused(bench, "innocent.txt");
+        assert_refused(bench, "link.txt");
+        assert_true(read_path(bench, "other.conf")); /* relative to the project, which is allowed when nothing is said */
+        bench->tools = before;
+        sbx_tools_free(tools);
+        sbx_config_free(config);
+}
+
 static void test_hidden_from_clients(void **state) {
         struct bench *bench = *state;
         static const char *const none[] = {NULL};
@@ -629,6 +663,7 @@ int main(void) {
                 TEST(test_links_that_lead_out),
                 TEST(test_without_openat2),
                 TEST(test_secrets),
+                TEST(test_configuration_files),
                 TEST(test_hidden_from_clients),
                 TEST(test_list),
                 TEST(test_list_failures),
