@@ -35,6 +35,16 @@ static int report_none(const struct sbx_probe_events *events, int code, const st
         return code == -ENOMEM ? code : 0;
 }
 
+/* Being offline, or a service that is, is no fault of what is installed and configured here. */
+static bool passes_by_itself(const struct snipara_failure *failure) {
+        static const char *const kinds[] = {"timeout", "unreachable", "rate_limited", "server_error"};
+
+        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+                if (strcmp(failure->kind, kinds[i]) == 0)
+                        return true;
+        return false;
+}
+
 static int ask_service(struct snipara *snipara, const struct sbx_probe_events *events, const struct sbx_call *call) {
         _cleanup_json_ json_t *arguments = json_pack("{s:i}", "limit", 1), *result = NULL;
         struct snipara_failure failure = {0};
@@ -47,10 +57,11 @@ static int ask_service(struct snipara *snipara, const struct sbx_probe_events *e
         if (r == 0)
                 report(events, SBX_PROBE_OK, "service", "it accepts the credential", NULL);
         else if (r == -EBADMSG)
-                report(events, SBX_PROBE_FAILED, "service", failure.error.message, failure.error.hint);
+                report(events, passes_by_itself(&failure) ? SBX_PROBE_WARNING : SBX_PROBE_FAILED, "service",
+                       failure.error.message, failure.error.hint);
         else
                 report(events, SBX_PROBE_FAILED, "service", err.message, err.hint);
-        return r;
+        return r == -EBADMSG && passes_by_itself(&failure) ? 0 : r;
 }
 
 int snipara_probe(struct snipara *snipara, const struct sbx_probe_events *events, const struct sbx_call *call) {

@@ -5,6 +5,7 @@ import collections
 import http.server
 import json
 import re
+import ssl
 import threading
 
 Request = collections.namedtuple("Request", "slug headers body")
@@ -202,8 +203,14 @@ class Snipara(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self):
+    def __init__(self, certificate=None):
+        """`certificate`: a PEM file with certificate and key; the service speaks HTTPS then."""
         super().__init__(("127.0.0.1", 0), Handler)
+        self.scheme = "http" if certificate is None else "https"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         self.requests = []
         self.broken = []
         self.huge_bytes = 0
@@ -215,7 +222,7 @@ class Snipara(http.server.ThreadingHTTPServer):
 
     @property
     def base(self):
-        return f"http://127.0.0.1:{self.server_port}/mcp"
+        return f"{self.scheme}://127.0.0.1:{self.server_port}/mcp"
 
     def handle_error(self, request, client_address):
         pass  # clients of these tests go away as they like

@@ -4,18 +4,17 @@ import datetime
 import json
 import os
 import pathlib
-import queue
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fake_snipara import GOOD_KEY, GOOD_TOKEN, NEW_TOKEN, Snipara  # noqa: E402
-from tap import main  # noqa: E402
+from tap import main, skip  # noqa: E402
 
 COMMAND = [sys.argv.pop(1), sys.argv.pop(1)] if len(sys.argv) > 2 else []
 OPTIONS = {"option:timeout": "30000", "option:max_result": "65536", "option:retries": "2"}
@@ -163,7 +162,11 @@ class Credentials(Case):
         host = self.start("normal", env__SNIPARA_API_KEY=GOOD_KEY)
         self.text(host.call())
         self.assertEqual(self.sent(), (None, GOOD_KEY))
-        self.assertIn("SNIPARA_API_KEY", host.ask("probe")["result"][0][2] + "SNIPARA_API_KEY")
+
+    def test_variable_and_setting_are_told_apart(self):
+        host = self.start("normal", key=GOOD_KEY)
+        self.text(host.call())
+        self.assertIn("SNIPARA_API_KEY", host.ask("probe")["result"][0][2])
 
     def test_configuration(self):
         host = self.start("normal", setting__snipara_api_key=GOOD_KEY)
@@ -328,6 +331,25 @@ class Credentials(Case):
                                  for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")}
         self.text(self.start("normal", key=GOOD_KEY).call())
         self.assertEqual((proxy.requests, proxy.broken), ([], []))
+
+
+class Https(Case):
+    def test_certificates_are_checked(self):
+        if not shutil.which("openssl"):
+            skip("openssl, which makes the certificate, is not installed")
+        certificate = self.home / "certificate.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=fake",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", self.home / "key.pem",
+                        "-out", certificate], capture_output=True, timeout=TIMEOUT, check=True)
+        both = self.home / "both.pem"
+        both.write_text(certificate.read_text() + (self.home / "key.pem").read_text())
+        secure = Snipara(both)
+        self.addCleanup(secure.close)
+        words = {"setting__snipara_base_url": secure.base}
+        self.text(self.start("normal", token=GOOD_TOKEN, option__ca_file=str(certificate), **words).call())
+        self.assertEqual(secure.requests[-1].headers["Authorization"], "Bearer " + GOOD_TOKEN)
+        self.fails(self.start("normal", token=GOOD_TOKEN, **words).call(), "unreachable")
+        self.assertEqual(len(secure.requests), 1)  # nobody heard of the token
 
 
 class Tools(Case):
@@ -543,6 +565,9 @@ class Answers(Case):
         self.assertLess(reports["code"], 0)
         self.assertEqual(reports["result"][1][0], 2)
         self.assertIn("snipara-mcp-login", reports["result"][1][3])
+        for slug, status, code in (("missing", 2, -74), ("limited", 1, 0), ("broken", 1, 0)):
+            reports = self.start(slug, key=GOOD_KEY).ask("probe")
+            self.assertEqual((reports["result"][1][0], reports["code"]), (status, code), reports)
         self.write_tokens("{")
         reports = self.start().ask("probe")
         self.assertEqual(reports["result"][0][:2], [1, "tokens"])
