@@ -18,6 +18,10 @@ _snipara_sandbox_files() {
         done < <(compgen "$@" -- "$current")
 }
 
+_snipara_sandbox_runs() {
+        _snipara_sandbox_words "$("$program" logs --tail 50 2>/dev/null | sed -n '1d; s/ .*//p')"
+}
+
 # The value of the option before the word; false when that option takes none.
 _snipara_sandbox_value() {
         case $1 in
@@ -30,8 +34,13 @@ _snipara_sandbox_value() {
                         sed -n 's/^[^\t]*\t\([^=]*=\).*/\1/p')"
                 ;;
         --check | --var) _snipara_sandbox_files -f ;;
+        --dir) _snipara_sandbox_files -d ;;
+        -d)
+                [[ ${COMP_WORDS[1]} == logs ]] && _snipara_sandbox_files -d
+                return 0
+                ;;
         --code | -c | --env | -e | --session | -s | --model | -m | --backend | -b | --cost-limit | --max-calls | --resume | \
-                --max-depth | -d | --token-budget | --tool-budget | --system | --max-sub-calls | --max-iterations | -i | \
+                --tail | -n | --expect | --max-depth | --token-budget | --tool-budget | --system | --max-sub-calls | --max-iterations | -i | \
                 --budget) ;;
         *) return 1 ;;
         esac
@@ -44,7 +53,7 @@ _snipara_sandbox() {
         COMPREPLY=()
 
         if ((COMP_CWORD == 1)); then
-                _snipara_sandbox_words 'run agent exec repl mcp-serve init doctor snipara-status config plugins version help --help --version'
+                _snipara_sandbox_words 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins version help --help --version'
                 return
         fi
         case $command in
@@ -56,11 +65,20 @@ _snipara_sandbox() {
                 fi
                 command+=" ${COMP_WORDS[2]}"
                 ;;
+        logs)
+                if ((COMP_CWORD == 2)) && [[ $current != -* ]]; then
+                        _snipara_sandbox_words 'verify replay'
+                        _snipara_sandbox_runs
+                        return
+                fi
+                [[ ${COMP_WORDS[2]} == verify || ${COMP_WORDS[2]} == replay ]] && command+=" ${COMP_WORDS[2]}"
+                ;;
         help)
                 if [[ $current != -* ]]; then
-                        _snipara_sandbox_words 'run agent exec repl mcp-serve init doctor snipara-status config plugins version help'
+                        _snipara_sandbox_words 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins version help'
                         [[ $previous == config ]] && COMPREPLY=() && _snipara_sandbox_words 'show'
                         [[ $previous == plugins ]] && COMPREPLY=() && _snipara_sandbox_words 'list info check'
+                        [[ $previous == logs ]] && COMPREPLY=() && _snipara_sandbox_words 'verify replay'
                         return
                 fi
                 ;;
@@ -70,6 +88,9 @@ _snipara_sandbox() {
         case $command in
         run) options="$run --max-depth --token-budget --tool-budget --system --sub-calls --no-sub-calls --max-sub-calls $configured" ;;
         agent) options="$run --max-iterations --budget --tool-budget --auto-context --no-auto-context --no-sub-calls $configured" ;;
+        logs) options="--dir --tail --full --json $configured" ;;
+        'logs verify') options="--dir --expect --json $configured" ;;
+        'logs replay') options="--dir --env --var --json $configured" ;;
         exec) options="--code --env --profile --timeout --session --json --report --quiet $configured" ;;
         repl) options="--env --profile --timeout --session $configured" ;;
         mcp-serve) options=$configured ;;
@@ -89,6 +110,7 @@ _snipara_sandbox() {
         case $command in
         exec | 'plugins check') _snipara_sandbox_files -f ;;
         init) _snipara_sandbox_files -d ;;
+        'logs verify' | 'logs replay') _snipara_sandbox_runs ;;
         'plugins info')
                 _snipara_sandbox_words "$("$program" plugins list 2>/dev/null | sed -n '1d; s/ .*//p')"
                 ;;

@@ -23,6 +23,16 @@ function __snipara_sandbox_settings
     $words[1] config show --origin 2>/dev/null | string replace -r '^[^\t]*\t([^=]*=).*' '$1'
 end
 
+# True for `logs` itself, not for the commands below it.
+function __snipara_sandbox_logs
+    __snipara_sandbox_command logs; and not __snipara_sandbox_command 'logs verify' 'logs replay'
+end
+
+function __snipara_sandbox_runs
+    set -l words (commandline -opc)
+    $words[1] logs --tail 50 2>/dev/null | string replace -r ' .*' '' | tail -n +2
+end
+
 function __snipara_sandbox_plugins
     set -l words (commandline -opc)
     $words[1] plugins list 2>/dev/null | string replace -r ' .*' '' | tail -n +2
@@ -34,6 +44,7 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_word 1' -a run \
         -d 'Answer a prompt with a model, tools and code in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a agent -d 'Work on a task autonomously, under hard limits'
+    complete -c $program -n '__snipara_sandbox_word 1' -a logs -d 'List recent runs, or show what happened in one'
     complete -c $program -n '__snipara_sandbox_word 1' -a exec -d 'Run Python code in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a repl -d 'Type Python, run in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a mcp-serve \
@@ -49,10 +60,11 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command config; and __snipara_sandbox_word 2' -a show
     complete -c $program -n '__snipara_sandbox_command plugins; and __snipara_sandbox_word 2' -a 'list info check'
     complete -c $program -n '__snipara_sandbox_command help; and __snipara_sandbox_word 2' \
-        -a 'run agent exec repl mcp-serve init doctor snipara-status config plugins version help'
+        -a 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins version help'
+    complete -c $program -n '__snipara_sandbox_command logs; and __snipara_sandbox_word 2' -a 'verify replay'
     complete -c $program -s h -l help -d 'Show this help'
 
-    set -l configured "__snipara_sandbox_command run agent exec repl mcp-serve doctor snipara-status 'config show' 'plugins list' 'plugins info'"
+    set -l configured "__snipara_sandbox_command run agent logs exec repl mcp-serve doctor snipara-status 'config show' 'plugins list' 'plugins info'"
     complete -c $program -n $configured -l config -r -F -d 'Read this configuration file'
     complete -c $program -n $configured -l set -x -a '(__snipara_sandbox_settings)' -d 'Override a setting'
     complete -c $program -n $configured -s v -l verbose -d 'Show log messages of all levels'
@@ -92,7 +104,7 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command agent' -l auto-context -d 'Retrieve context for the task'
     complete -c $program -n '__snipara_sandbox_command agent' -l no-auto-context -d 'Do not retrieve context'
 
-    set -l json "__snipara_sandbox_command run agent exec doctor snipara-status help 'config show' 'plugins list' 'plugins info' 'plugins check'"
+    set -l json "__snipara_sandbox_command run agent logs exec doctor snipara-status help 'config show' 'plugins list' 'plugins info' 'plugins check'"
     complete -c $program -n $json -l json -d 'Print JSON'
     complete -c $program -n "__snipara_sandbox_command 'config show'" -l origin -d 'Print one line for each value'
 
@@ -100,6 +112,14 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command init' -s f -l force -d 'Replace an existing configuration'
     complete -c $program -n '__snipara_sandbox_command init' -l mcp -d 'Also add this program to .mcp.json'
     complete -c $program -n '__snipara_sandbox_command init' -l no-snipara -d 'Leave out the Snipara service'
+
+    complete -c $program -n '__snipara_sandbox_command logs' -s d -l dir -r -F -d 'Where the trajectories are'
+    complete -c $program -n '__snipara_sandbox_command logs' -a '(__snipara_sandbox_runs)'
+    complete -c $program -n __snipara_sandbox_logs -s n -l tail -x -d 'How many to list'
+    complete -c $program -n __snipara_sandbox_logs -l full -d 'Show texts whole'
+    complete -c $program -n "__snipara_sandbox_command 'logs verify'" -l expect -x -d 'The final hash that was noted'
+    complete -c $program -n "__snipara_sandbox_command 'logs replay'" -s e -l env -x -d 'Where to run'
+    complete -c $program -n "__snipara_sandbox_command 'logs replay'" -l var -r -F -d 'A text that the run began with'
 
     complete -c $program -n "__snipara_sandbox_command 'plugins info'" -a '(__snipara_sandbox_plugins)'
     complete -c $program -n "__snipara_sandbox_command 'plugins check'" -F
