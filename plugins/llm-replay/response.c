@@ -18,16 +18,19 @@ static json_t *envelope(const struct replay_entry *entry, const char *requested_
                          object, "created", (json_int_t)time(NULL), "model", model != NULL ? model : "replay");
 }
 
+/* What is recorded is used by several threads at once, so it is copied, not referred to. */
 json_t *replay_response(const struct replay_entry *entry, const char *requested_model) {
         _cleanup_json_ json_t *response = envelope(entry, requested_model, "chat.completion");
-        _cleanup_json_ json_t *message = json_pack("{s:s, s:O}", "role", "assistant", "content", entry->content);
+        _cleanup_json_ json_t *message =
+                json_pack("{s:s, s:o}", "role", "assistant", "content", json_deep_copy(entry->content));
 
         if (response == NULL || message == NULL ||
-            (json_array_size(entry->calls) > 0 && json_object_set(message, "tool_calls", entry->calls) < 0) ||
+            (json_array_size(entry->calls) > 0 &&
+             json_object_set_new(message, "tool_calls", json_deep_copy(entry->calls)) < 0) ||
             json_object_set_new(response, "choices",
                                 json_pack("[{s:i, s:O, s:s}]", "index", 0, "message", message, "finish_reason",
                                           entry->finish_reason)) < 0 ||
-            json_object_set(response, "usage", entry->usage) < 0)
+            json_object_set_new(response, "usage", json_deep_copy(entry->usage)) < 0)
                 return NULL;
         return json_incref(response);
 }
@@ -77,7 +80,7 @@ static int send_calls(const struct stream *stream, const json_t *calls) {
         int r = 0;
 
         json_array_foreach(calls, i, call) {
-                _cleanup_json_ json_t *piece = json_copy(call);
+                _cleanup_json_ json_t *piece = json_deep_copy(call);
 
                 if (piece == NULL || json_object_set_new(piece, "index", json_integer((json_int_t)i)) < 0)
                         return -ENOMEM;
@@ -88,9 +91,9 @@ static int send_calls(const struct stream *stream, const json_t *calls) {
         return 0;
 }
 
-static int send_usage(const struct stream *stream, json_t *usage) {
+static int send_usage(const struct stream *stream, const json_t *usage) {
         return json_object_set_new(stream->envelope, "choices", json_array()) < 0 ||
-                               json_object_set(stream->envelope, "usage", usage) < 0
+                               json_object_set_new(stream->envelope, "usage", json_deep_copy(usage)) < 0
                        ? -ENOMEM
                        : send_chunk(stream);
 }

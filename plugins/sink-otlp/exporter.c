@@ -219,10 +219,12 @@ static void *export_run(void *data) {
 
         pthread_mutex_lock(&exporter->lock);
         for (;;) {
+                bool ending = exporter->stop;
+
                 if (work_locked(exporter)) {
                         send_batch_locked(exporter);
                         /* Nobody waits at the end for a collector that is not there. */
-                        while (exporter->stop && exporter->failing && exporter->count > 0)
+                        while (ending && exporter->failing && exporter->count > 0)
                                 drop_oldest_locked(exporter);
                 } else if (exporter->stop) {
                         break;
