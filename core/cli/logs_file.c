@@ -165,24 +165,49 @@ static int read_last(int fd, uint64_t file_size, json_t **ret_last, struct sbx_e
         }
 }
 
+/* The line that begins at `begin`: 8 KiB from there, then ever more, until its end is in `bytes`. `*ret_end` is where the
+ * next one begins; 0: it has no end. */
+static int read_line_at(int fd, uint64_t file_size, uint64_t begin, struct sbx_buffer *bytes, uint64_t *ret_end,
+                        struct sbx_error *err) {
+        uint64_t left = file_size > begin ? file_size - begin : 0;
+
+        *ret_end = 0;
+        for (size_t size = END_SIZE;; size *= 4) {
+                const char *newline;
+                int r;
+
+                size = size > SBX_LOGS_LINE_MAX ? SBX_LOGS_LINE_MAX : size;
+                size = size > left ? (size_t)left : size;
+                r = read_at(fd, begin, size, bytes, err);
+                if (r < 0)
+                        return r;
+                newline = bytes->size > 0 ? memchr(bytes->data, '\n', bytes->size) : NULL;
+                if (newline != NULL) {
+                        bytes->size = (size_t)(newline - bytes->data);
+                        *ret_end = begin + bytes->size + 1;
+                }
+                if (newline != NULL || size == left || size == SBX_LOGS_LINE_MAX)
+                        return 0;
+        }
+}
+
 int sbx_logs_ends_read(int fd, json_t **ret_first, json_t **ret_second, json_t **ret_last, struct sbx_error *err) {
-        _cleanup_logs_reader_ struct sbx_logs_reader reader;
-        struct sbx_logs_line line = {0};
+        _cleanup_buffer_ struct sbx_buffer bytes = SBX_BUFFER(SBX_LOGS_LINE_MAX);
         struct stat st;
+        uint64_t end = 0, ignored = 0;
         int r;
 
         if (fstat(fd, &st) < 0)
                 return sbx_error_set(err, -errno, ORIGIN, NULL, "can't look at the file: %s", SBX_ERRNO_TEXT(errno));
-        sbx_logs_reader_init(&reader, fd);
-        r = sbx_logs_reader_next(&reader, &line, err);
-        if (r <= 0)
+        r = read_line_at(fd, (uint64_t)st.st_size, 0, &bytes, &end, err);
+        if (r < 0 || end == 0)
                 return r;
-        *ret_first = sbx_logs_parse(line.text);
+        *ret_first = sbx_logs_parse(sbx_buffer_bytes(&bytes));
         /* A file that sink-jsonl wrote tells everything in its first and its last line. */
         if (ret_second != NULL && *ret_first != NULL && json_object_get(*ret_first, "prev") == NULL) {
-                r = sbx_logs_reader_next(&reader, &line, err);
-                if (r > 0)
-                        *ret_second = sbx_logs_parse(line.text);
+                r = read_line_at(fd, (uint64_t)st.st_size, end, &bytes, &ignored, err);
+                if (r == 0 && ignored > 0)
+                        *ret_second = sbx_logs_parse(sbx_buffer_bytes(&bytes));
         }
         return r < 0 ? r : read_last(fd, (uint64_t)st.st_size, ret_last, err);
 }
