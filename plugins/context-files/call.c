@@ -36,7 +36,8 @@ int answer_freshness(const struct tool_call *call, json_t *answer) {
                 return -ENOMEM;
         return call->freshness.partial && call->freshness.reason[0] != '\0' &&
                                json_object_set_new(answer, "partial_reason",
-                                                   utf8_json(call->freshness.reason, strlen(call->freshness.reason))) < 0
+                                                   utf8_json(call->freshness.reason, strlen(call->freshness.reason))) <
+                                       0
                        ? -ENOMEM
                        : 0;
 }
@@ -58,7 +59,8 @@ static int parse_arguments(struct sbx_bytes arguments, json_t **ret, struct sbx_
         if (arguments.size == 0)
                 parsed = json_object();
         else if (arguments.size > ARGUMENTS_MAX)
-                return sbx_error_set(err, -EFBIG, FILES_ORIGIN, NULL, "the arguments have more than %zu bytes", ARGUMENTS_MAX);
+                return sbx_error_set(err, -EFBIG, FILES_ORIGIN, NULL, "the arguments have more than %zu bytes",
+                                     ARGUMENTS_MAX);
         else
                 parsed = json_loadb(arguments.data, arguments.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
         if (!json_is_object(parsed)) {

@@ -20,8 +20,7 @@ struct database {
         size_t idle_count;
 };
 
-int database_new(const struct sbx_host *host, const char *path, struct database **ret_database,
-                 struct sbx_error *err) {
+int database_new(const struct sbx_host *host, const char *path, struct database **ret_database, struct sbx_error *err) {
         struct database *database = calloc(1, sizeof(*database));
         const char *slash = strrchr(path, '/');
 
@@ -154,8 +153,8 @@ static int move_aside(struct database *database, struct sbx_error *err) {
                 if (from == NULL || to == NULL)
                         return files_nomem(err);
                 if (rename(from, to) == 0) {
-                        snprintf(text, sizeof(text), "the index %s was damaged: it was moved to %s, a new one is made", from,
-                                 to);
+                        snprintf(text, sizeof(text), "the index %s was damaged: it was moved to %s, a new one is made",
+                                 from, to);
                         if (i == 0)
                                 database->host->log(database->host->self, SBX_LOG_WARNING, text);
                 } else if (errno != ENOENT) {

@@ -17,7 +17,8 @@ static const char schema[] =
         "CREATE TABLE files(id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE, size INTEGER NOT NULL,"
         " mtime_ns INTEGER NOT NULL, ctime_ns INTEGER NOT NULL, inode INTEGER NOT NULL, text INTEGER NOT NULL,"
         " lines INTEGER NOT NULL);"
-        "CREATE TABLE sections(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, start_line INTEGER NOT NULL,"
+        "CREATE TABLE sections(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, start_line INTEGER NOT "
+        "NULL,"
         " end_line INTEGER NOT NULL, level INTEGER NOT NULL, title TEXT NOT NULL);"
         "CREATE INDEX sections_of_file ON sections(file, start_line);"
         /* rowid: of sections */
@@ -109,7 +110,8 @@ int database_exec(struct connection *connection, const char *sql, struct sbx_err
 /* ---- opening ---- */
 
 int database_check_sqlite(struct sbx_error *err) {
-        static const char hint[] = "Install an SQLite library with FTS5 (Debian: libsqlite3-0), or switch this plugin off.";
+        static const char hint[] =
+                "Install an SQLite library with FTS5 (Debian: libsqlite3-0), or switch this plugin off.";
         sqlite3 *sqlite = NULL;
         int rc;
 
@@ -135,7 +137,8 @@ static int check_file(const char *path, struct connection *connection, struct sb
         if (fd >= 0)
                 close(fd);
         else if (errno != EEXIST)
-                return sbx_error_set(err, -errno, FILES_ORIGIN, "Set `database` to a path in a directory that you can write.",
+                return sbx_error_set(err, -errno, FILES_ORIGIN,
+                                     "Set `database` to a path in a directory that you can write.",
                                      "can't make the index %s: %s", path, strerrordesc_np(errno));
         if (lstat(path, &st) < 0)
                 return sbx_error_set(err, -errno, FILES_ORIGIN, NULL, "can't look at the index %s: %s", path,
@@ -159,10 +162,14 @@ static void harden(sqlite3 *sqlite) {
                         {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
                         {SQLITE_DBCONFIG_DQS_DML, 0},
                         {SQLITE_DBCONFIG_DQS_DDL, 0}},
-          limits[] = {{SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX}, {SQLITE_LIMIT_SQL_LENGTH, 65536},
-                      {SQLITE_LIMIT_ATTACHED, 0},             {SQLITE_LIMIT_EXPR_DEPTH, 100},
-                      {SQLITE_LIMIT_COMPOUND_SELECT, 10},     {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 4096},
-                      {SQLITE_LIMIT_VARIABLE_NUMBER, 64},     {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
+          limits[] = {{SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX},
+                      {SQLITE_LIMIT_SQL_LENGTH, 65536},
+                      {SQLITE_LIMIT_ATTACHED, 0},
+                      {SQLITE_LIMIT_EXPR_DEPTH, 100},
+                      {SQLITE_LIMIT_COMPOUND_SELECT, 10},
+                      {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 4096},
+                      {SQLITE_LIMIT_VARIABLE_NUMBER, 64},
+                      {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
                       {SQLITE_LIMIT_WORKER_THREADS, 0}};
 
         for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
@@ -244,7 +251,7 @@ int connection_open(struct database *database, const char *path, const struct sb
         if (r == 0) {
                 rc = sqlite3_open_v2(path, &connection->sqlite,
                                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
-                r = rc == SQLITE_OK ? set_up(connection, path, err)
+                r = rc == SQLITE_OK              ? set_up(connection, path, err)
                     : connection->sqlite == NULL ? files_nomem(err)
                                                  : database_error(connection, rc, "open the index", err);
         }

@@ -13,8 +13,8 @@
 
 enum item_kind {
         ITEM_BYTE,
-        ITEM_ANY, /* ? */
-        ITEM_SET, /* [...] */
+        ITEM_ANY,   /* ? */
+        ITEM_SET,   /* [...] */
         ITEM_STAR,  /* what follows takes no byte of text, or can do without */
         ITEM_STARS, /* ** over directories */
         ITEM_SKIP,  /* before the ** and / that together may stand for no directory at all */

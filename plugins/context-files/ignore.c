@@ -15,7 +15,8 @@ struct pattern {
         size_t literal; /* bytes before the first special one */
         bool negative, directory_only;
         bool anywhere;     /* no slash: it is about the last component of a path */
-        struct glob *glob; /* of all of `text` if `anywhere`, else of what follows the literal part; NULL: nothing to match */
+        struct glob *glob; /* of all of `text` if `anywhere`, else of what follows the literal part; NULL: nothing to
+                              match */
 };
 
 struct ignore_list {

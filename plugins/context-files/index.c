@@ -30,7 +30,8 @@ static void log_line(const struct pass *pass, int level, const char *what) {
 
         snprintf(text, sizeof(text), "%s: %llu files, %llu read, %llu gone, %llu ms", what,
                  (unsigned long long)result->files, (unsigned long long)result->indexed,
-                 (unsigned long long)result->removed, (unsigned long long)((monotonic_ns() - pass->started_ns) / NS_PER_MS));
+                 (unsigned long long)result->removed,
+                 (unsigned long long)((monotonic_ns() - pass->started_ns) / NS_PER_MS));
         host->log(host->self, level, text);
 }
 

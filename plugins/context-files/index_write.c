@@ -92,8 +92,8 @@ int index_writer_new(struct connection *connection, struct index_writer **ret_wr
         if (writer == NULL)
                 return files_nomem(err);
         writer->connection = connection;
-        r = database_exec(connection, "CREATE TEMP TABLE IF NOT EXISTS seen(id INTEGER PRIMARY KEY); DELETE FROM temp.seen",
-                          err);
+        r = database_exec(connection,
+                          "CREATE TEMP TABLE IF NOT EXISTS seen(id INTEGER PRIMARY KEY); DELETE FROM temp.seen", err);
         for (size_t i = 0; r == 0 && i < STATEMENT_COUNT; i++)
                 r = database_prepare(connection, statements[i], &writer->statements[i], err);
         if (r == 0)

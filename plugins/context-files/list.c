@@ -10,9 +10,8 @@
         " WHERE ?1 IS NULL OR s.title LIKE ?1 ESCAPE '\\' OR f.path LIKE ?1 ESCAPE '\\'"
 
 static const char count_sections[] = "SELECT count(*)" FROM_SECTIONS;
-static const char select_sections[] =
-        "SELECT s.id, s.title, s.level, f.path, s.start_line, s.end_line" FROM_SECTIONS
-        " ORDER BY f.path, s.start_line, s.id LIMIT ?2 OFFSET ?3";
+static const char select_sections[] = "SELECT s.id, s.title, s.level, f.path, s.start_line, s.end_line" FROM_SECTIONS
+                                      " ORDER BY f.path, s.start_line, s.id LIMIT ?2 OFFSET ?3";
 
 /* "PREFIX%", with what LIKE would take for its own escaped. NULL: -ENOMEM. */
 static char *prefix_pattern(struct sbx_bytes prefix) {
@@ -61,11 +60,11 @@ static int list(struct tool_call *call, const char *pattern, int64_t limit, int6
         sqlite3_bind_int64(rows, 2, limit);
         sqlite3_bind_int64(rows, 3, offset);
         while ((rc = sqlite3_step(rows)) == SQLITE_ROW) {
-                json_t *section = json_pack("{s:I,s:o,s:I,s:o,s:[I,I]}", "id", (json_int_t)sqlite3_column_int64(rows, 0),
-                                            "title", column_json(rows, 1), "level",
-                                            (json_int_t)sqlite3_column_int64(rows, 2), "file", column_json(rows, 3),
-                                            "lines", (json_int_t)sqlite3_column_int64(rows, 4),
-                                            (json_int_t)sqlite3_column_int64(rows, 5));
+                json_t *section =
+                        json_pack("{s:I,s:o,s:I,s:o,s:[I,I]}", "id", (json_int_t)sqlite3_column_int64(rows, 0), "title",
+                                  column_json(rows, 1), "level", (json_int_t)sqlite3_column_int64(rows, 2), "file",
+                                  column_json(rows, 3), "lines", (json_int_t)sqlite3_column_int64(rows, 4),
+                                  (json_int_t)sqlite3_column_int64(rows, 5));
 
                 if (json_array_append_new(sections, section) < 0)
                         return -ENOMEM;
@@ -78,8 +77,8 @@ int tool_sections(struct tool_call *call, json_t **ret_answer, struct sbx_error 
         int64_t offset = argument_int(call, "offset", 0, 0, INT32_MAX), total = 0;
         struct sbx_bytes filter = argument_text(call, "filter");
         _cleanup_free_ char *pattern = NULL;
-        _cleanup_json_ json_t *answer = json_pack("{s:[],s:I,s:I}", "sections", "limit", (json_int_t)limit, "offset",
-                                                  (json_int_t)offset);
+        _cleanup_json_ json_t *answer =
+                json_pack("{s:[],s:I,s:I}", "sections", "limit", (json_int_t)limit, "offset", (json_int_t)offset);
         int r;
 
         if (answer == NULL)

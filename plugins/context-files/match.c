@@ -12,11 +12,11 @@ static bool is_word_byte(unsigned char c) {
 }
 
 static bool is_common(const struct match_word *word) {
-        static const char *const common[] = {"a",    "about", "all",  "an",   "and",  "any",   "are",   "as",   "at",   "be",
-                                             "by",   "can",   "do",   "does", "for",  "from",  "has",   "have", "how",  "i",
-                                             "in",   "is",    "it",   "its",  "me",   "my",    "of",    "on",   "or",   "our",
-                                             "show", "tell",  "that", "the",  "there", "this", "to",    "was",  "we",   "what",
-                                             "when", "where", "which", "who", "why",  "will",  "with",  "you",  "your"};
+        static const char *const common[] = {
+                "a",    "about", "all",   "an",    "and",  "any",  "are",  "as",   "at",    "be",   "by",  "can", "do",
+                "does", "for",   "from",  "has",   "have", "how",  "i",    "in",   "is",    "it",   "its", "me",  "my",
+                "of",   "on",    "or",    "our",   "show", "tell", "that", "the",  "there", "this", "to",  "was", "we",
+                "what", "when",  "where", "which", "who",  "why",  "will", "with", "you",   "your"};
 
         for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
                 if (strlen(common[i]) == word->size && strncasecmp(common[i], word->text, word->size) == 0)
@@ -74,7 +74,8 @@ char *match_query(const struct match_word *words, size_t count) {
         char *query, *at;
 
         for (size_t i = 0; i < count; i++)
-                size += 8 * (words[i].size + 1); /* the word and its parts: at the most a quoted byte, with OR, for every 2 */
+                size += 8 * (words[i].size +
+                             1); /* the word and its parts: at the most a quoted byte, with OR, for every 2 */
         query = at = malloc(size);
         if (query == NULL)
                 return NULL;

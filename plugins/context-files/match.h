@@ -13,6 +13,6 @@ struct match_word {
 
 /* The distinct words of the text, without the commonest English ones unless there are no others. Returns how many. */
 size_t match_words(struct sbx_bytes text, struct match_word *ret_words);
-/* The FTS5 query for any of the words, to be freed: each word is quoted, nothing of the text is syntax. A word with _ in
- * it is asked for as a phrase and in its parts. NULL: -ENOMEM. */
+/* The FTS5 query for any of the words, to be freed: each word is quoted, nothing of the text is syntax. A word with _
+ * in it is asked for as a phrase and in its parts. NULL: -ENOMEM. */
 char *match_query(const struct match_word *words, size_t count);

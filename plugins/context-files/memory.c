@@ -17,11 +17,13 @@
 #define CANDIDATES_MAX 100
 #define DAY_MS INT64_C(86400000)
 #define DAYS_MAX 36500
-#define RANKING_NOTE "memories are found by their words, not by meaning; relevance is the square root of the share of the " \
-                     "query's words that a memory has"
+#define RANKING_NOTE                                                                                                   \
+        "memories are found by their words, not by meaning; relevance is the square root of the share of the "         \
+        "query's words that a memory has"
 
 #define COLUMNS                                                                                                        \
-        "m.number, m.id, t.content, m.type, m.scope, m.category, m.created_ms, m.expires_ms, m.related_to, m.document_refs"
+        "m.number, m.id, t.content, m.type, m.scope, m.category, m.created_ms, m.expires_ms, m.related_to, "           \
+        "m.document_refs"
 /* ?1 now, ?2 type, ?3 scope, ?4 category */
 #define FILTERS                                                                                                        \
         " (m.expires_ms IS NULL OR m.expires_ms > ?1) AND (?2 IS NULL OR m.type = ?2)"                                 \
@@ -78,14 +80,15 @@ static json_t *list_json(sqlite3_stmt *row, int column) {
 }
 
 static json_t *memory_json(sqlite3_stmt *row) {
-        bool category = sqlite3_column_type(row, 5) != SQLITE_NULL, expires = sqlite3_column_type(row, 7) != SQLITE_NULL;
+        bool category = sqlite3_column_type(row, 5) != SQLITE_NULL,
+             expires = sqlite3_column_type(row, 7) != SQLITE_NULL;
 
         return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "memory_id", column_json(row, 1), "content",
                          column_json(row, 2), "type", column_json(row, 3), "scope", column_json(row, 4), "category",
                          category ? column_json(row, 5) : json_null(), "created_at",
                          time_json(sqlite3_column_int64(row, 6)), "expires_at",
-                         expires ? time_json(sqlite3_column_int64(row, 7)) : json_null(), "related_to", list_json(row, 8),
-                         "document_refs", list_json(row, 9));
+                         expires ? time_json(sqlite3_column_int64(row, 7)) : json_null(), "related_to",
+                         list_json(row, 8), "document_refs", list_json(row, 9));
 }
 
 /* ---- remember ---- */
@@ -132,7 +135,8 @@ static int make_room(struct tool_call *call, struct sbx_error *err) {
                 }
         }
         if (r == 0 && (uint64_t)count >= most)
-                r = sbx_error_set(err, -ENOSPC, FILES_ORIGIN, "Forget some with snipara_forget, or raise `max_memories`.",
+                r = sbx_error_set(err, -ENOSPC, FILES_ORIGIN,
+                                  "Forget some with snipara_forget, or raise `max_memories`.",
                                   "there are %lld memories already", (long long)count);
         return r;
 }
@@ -145,15 +149,17 @@ struct memory {
 
 static int insert(struct tool_call *call, const struct memory *memory, struct sbx_error *err) {
         _cleanup_statement_ sqlite3_stmt *row = NULL, *text = NULL;
-        int r = database_prepare(call->connection,
-                                 "INSERT INTO memories(id, type, scope, category, created_ms, expires_ms, related_to,"
-                                 " document_refs) VALUES (?1, coalesce(?2, 'fact'), coalesce(?3, 'project'), ?4, ?5, ?6,"
-                                 " ?7, ?8)",
-                                 &row, err);
+        int r = database_prepare(
+                call->connection,
+                "INSERT INTO memories(id, type, scope, category, created_ms, expires_ms, related_to,"
+                " document_refs) VALUES (?1, coalesce(?2, 'fact'), coalesce(?3, 'project'), ?4, ?5, ?6,"
+                " ?7, ?8)",
+                &row, err);
 
         if (r == 0)
                 r = database_prepare(call->connection,
-                                     "INSERT INTO memory_text(rowid, content, category) VALUES (?1, ?2, ?3)", &text, err);
+                                     "INSERT INTO memory_text(rowid, content, category) VALUES (?1, ?2, ?3)", &text,
+                                     err);
         if (r < 0)
                 return r;
         bind_text(row, 1, memory->id, strlen(memory->id));
@@ -291,11 +297,12 @@ static int recall_rows(struct tool_call *call, const struct recall *recall, json
                                  "SELECT " COLUMNS " FROM memory_text t JOIN memories m ON m.number = t.rowid"
                                  " WHERE t.memory_text MATCH ?5 AND" FILTERS " ORDER BY t.rank, m.number DESC LIMIT ?6",
                                  &rows, err),
-            rc;
+            rc = SQLITE_DONE;
 
         if (r == 0)
                 r = database_prepare(call->connection,
-                                     "SELECT 1 FROM memory_text WHERE memory_text MATCH ?1 AND rowid = ?2", &probe, err);
+                                     "SELECT 1 FROM memory_text WHERE memory_text MATCH ?1 AND rowid = ?2", &probe,
+                                     err);
         if (r < 0)
                 return r;
         bind_filters(call, rows);
@@ -315,7 +322,8 @@ static int recall_rows(struct tool_call *call, const struct recall *recall, json
 
 int tool_recall(struct tool_call *call, json_t **ret_answer, struct sbx_error *err) {
         const json_t *minimum = json_object_get(call->arguments, "min_relevance");
-        _cleanup_(recall_clear) struct recall recall = {.minimum = json_is_number(minimum) ? json_number_value(minimum) : 0.5};
+        _cleanup_(recall_clear) struct recall recall = {.minimum = json_is_number(minimum) ? json_number_value(minimum)
+                                                                                           : 0.5};
         size_t limit = (size_t)argument_int(call, "limit", 5, 1, LIMIT_MAX);
         _cleanup_json_ json_t *memories = json_array();
         int r = memories == NULL ? -ENOMEM : recall_prepare(&recall, argument_text(call, "query"));
@@ -333,7 +341,9 @@ int tool_recall(struct tool_call *call, json_t **ret_answer, struct sbx_error *e
 
 /* ---- list and forget ---- */
 
-#define LISTED " FROM memories m JOIN memory_text t ON t.rowid = m.number WHERE" FILTERS " AND (?5 IS NULL OR instr(lower(t.content), lower(?5)) > 0)"
+#define LISTED                                                                                                         \
+        " FROM memories m JOIN memory_text t ON t.rowid = m.number WHERE" FILTERS                                      \
+        " AND (?5 IS NULL OR instr(lower(t.content), lower(?5)) > 0)"
 
 static int count_listed(struct tool_call *call, int64_t *ret_total, struct sbx_error *err) {
         _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -347,7 +357,8 @@ static int count_listed(struct tool_call *call, int64_t *ret_total, struct sbx_e
 }
 
 int tool_memories(struct tool_call *call, json_t **ret_answer, struct sbx_error *err) {
-        int64_t limit = argument_int(call, "limit", 20, 1, LIMIT_MAX), offset = argument_int(call, "offset", 0, 0, INT32_MAX);
+        int64_t limit = argument_int(call, "limit", 20, 1, LIMIT_MAX),
+                offset = argument_int(call, "offset", 0, 0, INT32_MAX);
         _cleanup_statement_ sqlite3_stmt *rows = NULL;
         _cleanup_json_ json_t *memories = json_array();
         int64_t total = 0;

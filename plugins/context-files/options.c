@@ -16,10 +16,10 @@ const struct sbx_option files_option_table[] = {
         OPTION(PATH, "database", NULL,
                .help = "The database file; unset: one for each project in the state directory, below context-files/."),
         OPTION(STRINGS, "exclude", "",
-               .help = "More files to leave out, as in a .gitignore; \"!\" takes a built-in pattern back. Letter case does "
+               .help = "More files to leave out, as in a .gitignore; \"!\" takes a built-in pattern back. Letter case "
+                       "does "
                        "not matter."),
-        OPTION(SIZE, "max_file_size", "1m", .minimum = 1024, .maximum = 8 << 20,
-               .help = "Longer files are left out."),
+        OPTION(SIZE, "max_file_size", "1m", .minimum = 1024, .maximum = 8 << 20, .help = "Longer files are left out."),
         OPTION(SIZE, "max_total_size", "256m", .minimum = 65536, .maximum = INT64_C(16) << 30,
                .help = "Most text that is indexed; files beyond it are left out, and answers say so."),
         OPTION(INT, "max_files", "50000", .unit = "files", .minimum = 1, .maximum = 1000000,
@@ -59,7 +59,8 @@ static int resolve_database(const char *path, char **ret_path, struct sbx_error 
                 return files_nomem(err);
         real = realpath(directory, NULL);
         if (real == NULL)
-                return sbx_error_set(err, -errno, FILES_ORIGIN, "Make the directory, or set `database` to another path.",
+                return sbx_error_set(err, -errno, FILES_ORIGIN,
+                                     "Make the directory, or set `database` to another path.",
                                      "can't use %s for the index: %s", directory, strerrordesc_np(errno));
         if (asprintf(&joined, "%s/%s", strcmp(real, "/") == 0 ? "" : real, slash + 1) < 0)
                 return files_nomem(err);
@@ -135,7 +136,8 @@ int options_make_directory(const struct files_options *options, struct sbx_error
                 return sbx_error_set(err, -errno, FILES_ORIGIN, "Make it by hand, or set `database`.",
                                      "can't make the directory %s: %s", directory, strerrordesc_np(errno));
         if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
-                return sbx_error_set(err, -EPERM, FILES_ORIGIN, "Move it away; one that only you can write is made in its place.",
+                return sbx_error_set(err, -EPERM, FILES_ORIGIN,
+                                     "Move it away; one that only you can write is made in its place.",
                                      "%s is not a directory of this user's alone (owner %u, mode %03o)", directory,
                                      st.st_uid, st.st_mode & 07777);
         return 0;

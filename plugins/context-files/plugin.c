@@ -92,8 +92,7 @@ static int instance_probe(void *data, const struct sbx_probe_events *events, con
                 return r;
         r = probe_database(files, call, &err);
         events->report(events->data, r < 0 ? SBX_PROBE_FAILED : SBX_PROBE_OK, "index",
-                       r < 0 ? err.message : files->options.database,
-                       r < 0 && err.hint[0] != '\0' ? err.hint : NULL);
+                       r < 0 ? err.message : files->options.database, r < 0 && err.hint[0] != '\0' ? err.hint : NULL);
         return r;
 }
 

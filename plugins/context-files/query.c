@@ -19,7 +19,7 @@ static const char select_sections[] =
         " ORDER BY r.score, f.path, s.start_line";
 
 struct budget {
-        size_t left;  /* bytes of JSON */
+        size_t left; /* bytes of JSON */
         bool metadata, summaries;
 };
 
@@ -36,10 +36,10 @@ static size_t cut_at_line(const char *text, size_t size, size_t limit) {
 static json_t *make_section(sqlite3_stmt *row, size_t bytes, const struct budget *budget) {
         const char *text = (const char *)sqlite3_column_text(row, 5);
         size_t size = (size_t)sqlite3_column_bytes(row, 5);
-        json_t *section = json_pack("{s:o,s:o,s:[I,I],s:o,s:b}", "file", column_json(row, 0), "title", column_json(row, 4),
-                                    "lines", (json_int_t)sqlite3_column_int64(row, 1),
-                                    (json_int_t)sqlite3_column_int64(row, 2), "content", utf8_json(text, bytes),
-                                    "truncated", bytes < size);
+        json_t *section =
+                json_pack("{s:o,s:o,s:[I,I],s:o,s:b}", "file", column_json(row, 0), "title", column_json(row, 4),
+                          "lines", (json_int_t)sqlite3_column_int64(row, 1), (json_int_t)sqlite3_column_int64(row, 2),
+                          "content", utf8_json(text, bytes), "truncated", bytes < size);
         int r = section == NULL ? -1 : 0;
 
         if (r == 0 && budget->metadata)

@@ -48,16 +48,18 @@ static int descend(struct place *place, const char *path, size_t start, size_t s
         return 0;
 }
 
-/* Component by component, under the same rules as the walk: no link is followed and nothing excluded is reached, whoever
- * moves things about meanwhile. */
+/* Component by component, under the same rules as the walk: no link is followed and nothing excluded is reached,
+ * whoever moves things about meanwhile. */
 static int open_below(const struct files_options *options, const char *path, int *ret_fd) {
         _cleanup_(place_clear) struct place place = {.fd = open(options->project, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
         _cleanup_free_ char *directory = NULL;
         size_t start = 0;
         struct stat st;
-        int r = place.fd < 0 ? -errno : rules_new(options->project, options->exclude, options->exclude_count, &place.rules);
+        int r = place.fd < 0 ? -errno
+                             : rules_new(options->project, options->exclude, options->exclude_count, &place.rules);
 
-        for (const char *slash; r == 0 && (slash = strchr(path + start, '/')) != NULL; start = (size_t)(slash - path) + 1)
+        for (const char *slash; r == 0 && (slash = strchr(path + start, '/')) != NULL;
+             start = (size_t)(slash - path) + 1)
                 r = descend(&place, path, start, (size_t)(slash - path));
         if (r < 0)
                 return r;
@@ -73,13 +75,14 @@ static int open_below(const struct files_options *options, const char *path, int
 static int read_error(const char *path, int r, struct sbx_error *err) {
         if (r == -ENOMEM)
                 return files_nomem(err);
-        return sbx_error_set(err, r, FILES_ORIGIN, "snipara_sections lists the files that can be read.",
-                             "can't read \"%.300s\": %s", path,
-                             r == -ENOENT || r == -ELOOP || r == -ENOTDIR || r == -EINVAL
-                                     ? "there is no such file in the project, or it is left out (ignored, a link, a secret)"
-                             : r == -EFBIG ? "it is larger than max_file_size"
-                             : r == -EBADMSG ? "it is not a text"
-                                             : strerrordesc_np(-r));
+        return sbx_error_set(
+                err, r, FILES_ORIGIN, "snipara_sections lists the files that can be read.", "can't read \"%.300s\": %s",
+                path,
+                r == -ENOENT || r == -ELOOP || r == -ENOTDIR || r == -EINVAL
+                        ? "there is no such file in the project, or it is left out (ignored, a link, a secret)"
+                : r == -EFBIG   ? "it is larger than max_file_size"
+                : r == -EBADMSG ? "it is not a text"
+                                : strerrordesc_np(-r));
 }
 
 /* The text of a file, repaired, to be freed. */
@@ -102,7 +105,8 @@ static int read_text(const struct files_options *options, const char *path, char
 
 /* ---- lines ---- */
 
-/* An object {file, start_line, end_line, total_lines, content, truncated}; end_line is of the last line that is there. */
+/* An object {file, start_line, end_line, total_lines, content, truncated}; end_line is of the last line that is there.
+ */
 static int make_part(const char *path, const char *text, size_t size, int64_t start, int64_t end, json_t **ret_part) {
         size_t from = size, to = size, kept;
         int64_t line = 1, last = 0;
@@ -126,8 +130,8 @@ static int make_part(const char *path, const char *text, size_t size, int64_t st
         return *ret_part != NULL ? 0 : -ENOMEM;
 }
 
-static int read_part(const struct files_options *options, const char *path, int64_t start, int64_t end, json_t **ret_part,
-                     struct sbx_error *err) {
+static int read_part(const struct files_options *options, const char *path, int64_t start, int64_t end,
+                     json_t **ret_part, struct sbx_error *err) {
         _cleanup_free_ char *text = NULL;
         size_t size;
         int r = read_text(options, path, &text, &size, err);
@@ -140,16 +144,17 @@ static int read_part(const struct files_options *options, const char *path, int6
 
                 json_decref(*ret_part);
                 *ret_part = NULL;
-                return sbx_error_set(err, -ERANGE, FILES_ORIGIN, NULL, "\"%.300s\" has %lld lines: there is no line %lld", path,
-                                     (long long)lines, (long long)start);
+                return sbx_error_set(err, -ERANGE, FILES_ORIGIN, NULL,
+                                     "\"%.300s\" has %lld lines: there is no line %lld", path, (long long)lines,
+                                     (long long)start);
         }
         return r;
 }
 
 /* ---- lines of all files ---- */
 
-static int add_file(struct tool_call *call, sqlite3_stmt *row, int64_t before, int64_t start, int64_t end, json_t *parts,
-                    struct sbx_error *err) {
+static int add_file(struct tool_call *call, sqlite3_stmt *row, int64_t before, int64_t start, int64_t end,
+                    json_t *parts, struct sbx_error *err) {
         const char *path = (const char *)sqlite3_column_text(row, 0);
         json_t *part = NULL;
         int r;
@@ -171,8 +176,8 @@ static int read_across(struct tool_call *call, int64_t start, int64_t end, json_
         int r = json_object_set_new(answer, "parts", parts) < 0 ? -ENOMEM : 0, rc = SQLITE_ROW;
 
         if (r == 0)
-                r = database_prepare(call->connection, "SELECT path, lines FROM files WHERE text = 1 ORDER BY path", &rows,
-                                     err);
+                r = database_prepare(call->connection, "SELECT path, lines FROM files WHERE text = 1 ORDER BY path",
+                                     &rows, err);
         while (r == 0 && (rc = sqlite3_step(rows)) == SQLITE_ROW) {
                 int64_t lines = sqlite3_column_int64(rows, 1);
 
@@ -195,18 +200,20 @@ int tool_read(struct tool_call *call, json_t **ret_answer, struct sbx_error *err
         int r;
 
         if (end < start)
-                return sbx_error_set(err, -EINVAL, FILES_ORIGIN, NULL, "end_line %lld is before start_line %lld", (long long)end,
-                                     (long long)start);
+                return sbx_error_set(err, -EINVAL, FILES_ORIGIN, NULL, "end_line %lld is before start_line %lld",
+                                     (long long)end, (long long)start);
         if (end > start + LINES_MAX - 1)
                 end = start + LINES_MAX - 1;
         if (file.data == NULL) {
-                answer = json_pack("{s:I,s:I,s:s}", "start_line", (json_int_t)start, "end_line", (json_int_t)end, "note",
-                                   "no file was given: lines are counted through all indexed files, in order of their path");
+                answer = json_pack(
+                        "{s:I,s:I,s:s}", "start_line", (json_int_t)start, "end_line", (json_int_t)end, "note",
+                        "no file was given: lines are counted through all indexed files, in order of their path");
                 r = answer == NULL ? -ENOMEM : read_across(call, start, end, answer, err);
                 if (r == 0)
                         r = answer_freshness(call, answer);
         } else if (!tree_path_valid(file.data, file.size)) {
-                r = sbx_error_set(err, -EINVAL, FILES_ORIGIN, "Give a path relative to the project, as snipara_sections lists it.",
+                r = sbx_error_set(err, -EINVAL, FILES_ORIGIN,
+                                  "Give a path relative to the project, as snipara_sections lists it.",
                                   "the file's path is empty, absolute, too long, or has \"..\" in it");
         } else {
                 r = read_part(&call->files->options, file.data, start, end, &answer, err);

@@ -21,9 +21,9 @@ struct refresh {
         pthread_mutex_t lock; /* protects what follows */
         bool stopping, thread_to_join;
         pthread_t thread;
-        struct pass *pass;         /* under way; NULL: none */
-        uint64_t last_ns;          /* when the last pass that got through began; 0: none has */
-        struct freshness last;     /* what the last pass came to */
+        struct pass *pass;     /* under way; NULL: none */
+        uint64_t last_ns;      /* when the last pass that got through began; 0: none has */
+        struct freshness last; /* what the last pass came to */
 };
 
 /* ---- a pass ---- */
@@ -40,7 +40,8 @@ static bool on_stopped(void *data) {
 }
 
 /* With a new database if the old one is found damaged. */
-static int run_pass(struct refresh *refresh, struct pass *pass, struct index_result *ret_result, struct sbx_error *err) {
+static int run_pass(struct refresh *refresh, struct pass *pass, struct index_result *ret_result,
+                    struct sbx_error *err) {
         int r = -EUCLEAN;
 
         for (unsigned attempt = 0; r == -EUCLEAN && attempt < 2; attempt++) {
@@ -262,7 +263,8 @@ int refresh_wait(struct refresh *refresh, const struct sbx_call *call, struct fr
                 unref(pass);
         pthread_mutex_unlock(&refresh->lock);
         if (ended < 0)
-                return sbx_error_set(err, ended, FILES_ORIGIN, NULL, "the call was cancelled while the project is indexed");
+                return sbx_error_set(err, ended, FILES_ORIGIN, NULL,
+                                     "the call was cancelled while the project is indexed");
         if (ended == 0 && whole) {
                 ret_freshness->stale = true;
         } else if (ended == 0) {

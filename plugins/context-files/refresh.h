@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the index fresh: a pass at a time on a thread of its own, started by the call that needs it; calls wait for it as
- * long as they can. Thread-safe. */
+/* Keeps the index fresh: a pass at a time on a thread of its own, started by the call that needs it; calls wait for it
+ * as long as they can. Thread-safe. */
 #pragma once
 
 #include "database.h"

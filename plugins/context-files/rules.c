@@ -12,19 +12,20 @@
 #define IGNORE_FILE_MAX ((size_t)1 << 20)
 #define LEVELS_MAX (TREE_DEPTH_MAX + 64u) /* of the project, and above it up to the repository's root */
 
-const char rules_default_exclude[] = ".env\n.env.*\n!.env.example\n!.env.sample\n!.env.template\n*.env\n"
-                                     "*.pem\n*.key\n*.p8\n*.p12\n*.pfx\n*.jks\n*.keystore\n*.kdbx\n*.ppk\n*.asc\n*.gpg\n"
-                                     "id_rsa*\nid_dsa*\nid_ecdsa*\nid_ed25519*\n"
-                                     ".netrc\n_netrc\n.npmrc\n.pypirc\n.pgpass\n.my.cnf\n.htpasswd\n.git-credentials\n"
-                                     ".dockercfg\n.docker/config.json\n.vault-token\n"
-                                     "credentials\nsecret\nsecrets\n"
-                                     "credentials.[jyti]*\nsecret.[jyti]*\nsecrets.[jyti]*\nclient_secret*.json\n"
-                                     "service-account*.json\n*.tfstate\n*.tfstate.*\n*.tfvars\n"
-                                     ".ssh/\n.gnupg/\n.aws/\n.azure/\n.kube/\n.snipara/\n"
-                                     ".git\n.hg/\n.svn/\nnode_modules/\n__pycache__/\n.venv/\n";
+const char rules_default_exclude[] =
+        ".env\n.env.*\n!.env.example\n!.env.sample\n!.env.template\n*.env\n"
+        "*.pem\n*.key\n*.p8\n*.p12\n*.pfx\n*.jks\n*.keystore\n*.kdbx\n*.ppk\n*.asc\n*.gpg\n"
+        "id_rsa*\nid_dsa*\nid_ecdsa*\nid_ed25519*\n"
+        ".netrc\n_netrc\n.npmrc\n.pypirc\n.pgpass\n.my.cnf\n.htpasswd\n.git-credentials\n"
+        ".dockercfg\n.docker/config.json\n.vault-token\n"
+        "credentials\nsecret\nsecrets\n"
+        "credentials.[jyti]*\nsecret.[jyti]*\nsecrets.[jyti]*\nclient_secret*.json\n"
+        "service-account*.json\n*.tfstate\n*.tfstate.*\n*.tfvars\n"
+        ".ssh/\n.gnupg/\n.aws/\n.azure/\n.kube/\n.snipara/\n"
+        ".git\n.hg/\n.svn/\nnode_modules/\n__pycache__/\n.venv/\n";
 
 struct rules {
-        struct ignore_list *exclude, *info; /* info: .git/info/exclude */
+        struct ignore_list *exclude, *info;     /* info: .git/info/exclude */
         struct ignore_list *levels[LEVELS_MAX]; /* from the repository's root down; NULL: a directory without one */
         size_t level_count;
         char *prefix; /* of the project in the repository: "" or "sub/dir/" */

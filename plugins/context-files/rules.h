@@ -10,8 +10,8 @@ struct rules;
 extern const char rules_default_exclude[];
 
 /* `project`: absolute, without links. Reads the ignore files of the repository that the project is in or is part of,
- * above the project too. `exclude`: more patterns, each as in an ignore file (a "!" takes one of the built-in list back).
- * -ENOMEM. */
+ * above the project too. `exclude`: more patterns, each as in an ignore file (a "!" takes one of the built-in list
+ * back). -ENOMEM. */
 int rules_new(const char *project, const char *const *exclude, size_t exclude_count, struct rules **ret_rules);
 void rules_free(struct rules *rules); /* NULL is fine */
 /* Enters a directory (open, and its path in the project: "" for the project itself), and leaves it again. -ENOMEM; an

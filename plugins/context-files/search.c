@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snipara_search: the lines of the index that match a regular expression (PCRE2: the syntax that Python's `re` has, nearly).
- * A pattern's size, and the work and memory for each line, are limited, so that none can hold the call up. */
+/* snipara_search: the lines of the index that match a regular expression (PCRE2: the syntax that Python's `re` has,
+ * nearly). A pattern's size, and the work and memory for each line, are limited, so that none can hold the call up. */
 #include "calls.h"
 #include "utf8.h"
 
@@ -49,7 +49,8 @@ static int compile(struct search *search, struct sbx_bytes pattern, struct sbx_e
         if (search->code == NULL) {
                 if (pcre2_get_error_message(code, reason, sizeof(reason)) < 0)
                         reason[0] = '\0';
-                return sbx_error_set(err, -EINVAL, FILES_ORIGIN, "Write special characters with a backslash: \\( \\[ \\.",
+                return sbx_error_set(err, -EINVAL, FILES_ORIGIN,
+                                     "Write special characters with a backslash: \\( \\[ \\.",
                                      "the pattern is no regular expression: %s (at byte %zu)", (char *)reason, offset);
         }
         search->data = pcre2_match_data_create(1, NULL);
@@ -123,8 +124,9 @@ static int match_all(struct tool_call *call, struct search *search, struct sbx_e
                 if (r == 0 && call_state(call->call) == -ECANCELED)
                         r = sbx_error_set(err, -ECANCELED, FILES_ORIGIN, NULL, "the search was cancelled");
         }
-        return r < 0 || rc == SQLITE_ROW || rc == SQLITE_DONE ? r
-                                                              : database_error(call->connection, rc, "search the index", err);
+        return r < 0 || rc == SQLITE_ROW || rc == SQLITE_DONE
+                       ? r
+                       : database_error(call->connection, rc, "search the index", err);
 }
 
 /* The time that is left is not used up to the last: the answer has to go out. */

@@ -104,8 +104,7 @@ static int begin(struct splitter *splitter, const char *text, size_t line, unsig
 static int begin_again(struct splitter *splitter, const char *text, size_t line) {
         struct section *open = &splitter->open;
 
-        return begin(splitter, text, line, open->level,
-                     open->level > 0 ? open->title : (struct sbx_bytes){"", 0});
+        return begin(splitter, text, line, open->level, open->level > 0 ? open->title : (struct sbx_bytes){"", 0});
 }
 
 /* Adds bytes of one line to the open section, which is divided when it is full. */

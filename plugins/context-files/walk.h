@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks the files of the project. Never follows a link, leaves the tree or its file system, or opens what is no file. */
+/* Walks the files of the project. Never follows a link, leaves the tree or its file system, or opens what is no file.
+ */
 #pragma once
 
 #include <sys/stat.h>

@@ -4,8 +4,8 @@
  *      host PROJECT [NAME=VALUE ...]
  *
  * Each line is "TOOL\tJSON\tMILLISECONDS\tCANCEL\n"; the answer is a line of JSON: the result, or {"error", "message",
- * "hint"}. MILLISECONDS: until the call's deadline, 0: none. CANCEL: milliseconds until it is cancelled, -1: not. A TOOL
- * that begins with "&" runs on a thread of its own and is answered, with its number, at the line "wait". */
+ * "hint"}. MILLISECONDS: until the call's deadline, 0: none. CANCEL: milliseconds until it is cancelled, -1: not. A
+ * TOOL that begins with "&" runs on a thread of its own and is answered, with its number, at the line "wait". */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -87,8 +87,8 @@ static void *job_main(void *data) {
         if (strcmp(tool, "tools") == 0)
                 job->status = ops->tools(host.source->state, job->output, &job->err);
         else
-                job->status = ops->call(host.source->state, tool, (struct sbx_bytes){arguments, strlen(arguments)}, &call,
-                                        job->output, &job->err);
+                job->status = ops->call(host.source->state, tool, (struct sbx_bytes){arguments, strlen(arguments)},
+                                        &call, job->output, &job->err);
         if (cancel > 0)
                 pthread_join(thread, NULL);
         close(canceller.fd);
@@ -102,7 +102,8 @@ static void answer(struct job *job) {
                 printf("%.*s\n", (int)result.size, (const char *)result.data);
         } else {
                 json_t *message = sbx_json_text((struct sbx_bytes){job->err.message, strlen(job->err.message)});
-                json_t *problem = json_pack("{s:i,s:o,s:s}", "error", job->status, "message", message, "hint", job->err.hint);
+                json_t *problem =
+                        json_pack("{s:i,s:o,s:s}", "error", job->status, "message", message, "hint", job->err.hint);
 
                 json_dumpf(problem, stdout, JSON_COMPACT);
                 putchar('\n');

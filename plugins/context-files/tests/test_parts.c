@@ -125,8 +125,10 @@ static size_t split(struct sbx_bytes text, bool markdown, struct collected *ret)
 static void headings(void **state) {
         struct collected all;
 
-        assert_int_equal(split(BYTES("# A\ntext\n## B ##\n```\n# no\n```\nC\n===\nx\n# C#\n#no\n####### no\n    # no\n"), true, &all),
-                         13);
+        assert_int_equal(
+                split(BYTES("# A\ntext\n## B ##\n```\n# no\n```\nC\n===\nx\n# C#\n#no\n####### no\n    # no\n"), true,
+                      &all),
+                13);
         assert_string_equal(all.titles, "A|B|C|C#|");
         assert_string_equal(all.lines, "1-2|3-6|7-9|10-13|");
         split(BYTES("---\na: b\n---\n\nIntro\n\n---\n\nmore\n"), true, &all);
@@ -149,8 +151,9 @@ static void blocks(void **state) {
         size_t size = 0;
 
         for (unsigned i = 0; i < 30; i++) /* 30 functions of 8 lines */
-                size += (size_t)snprintf(text + size, sizeof(text) - size,
-                                         "int f%u(void) {\n        a();\n\n        b();\n        c();\n        d();\n}\n\n", i);
+                size += (size_t)snprintf(
+                        text + size, sizeof(text) - size,
+                        "int f%u(void) {\n        a();\n\n        b();\n        c();\n        d();\n}\n\n", i);
         assert_int_equal(split((struct sbx_bytes){text, size}, false, &all), 240);
         assert_int_equal(all.bytes, size);
         assert_non_null(strstr(all.titles, "int f0(void) {|int f3(void) {|"));
@@ -169,8 +172,20 @@ static void blocks(void **state) {
 }
 
 static void random_texts_are_covered(void **state) {
-        static const char *const pieces[] = {"# T\n", "text\n", "\n", "```\n", "~~~~\n", "===\n", "---\n", "  - x\n", "#", "\r\n",
-                                             "\xC3\xA9", "}\n", "long long long long long long long long long long ", "\t"};
+        static const char *const pieces[] = {"# T\n",
+                                             "text\n",
+                                             "\n",
+                                             "```\n",
+                                             "~~~~\n",
+                                             "===\n",
+                                             "---\n",
+                                             "  - x\n",
+                                             "#",
+                                             "\r\n",
+                                             "\xC3\xA9",
+                                             "}\n",
+                                             "long long long long long long long long long long ",
+                                             "\t"};
         unsigned seed = 7;
 
         for (unsigned round = 0; round < 2000; round++) {
@@ -179,7 +194,8 @@ static void random_texts_are_covered(void **state) {
                 size_t size = 0, count = round % 97;
 
                 for (size_t i = 0; i < count; i++) {
-                        const char *piece = pieces[(seed = seed * 1103515245 + 12345) / 65536 % (sizeof(pieces) / sizeof(pieces[0]))];
+                        const char *piece = pieces[(seed = seed * 1103515245 + 12345) / 65536 %
+                                                   (sizeof(pieces) / sizeof(pieces[0]))];
 
                         memcpy(text + size, piece, strlen(piece));
                         size += strlen(piece);
@@ -308,8 +324,8 @@ static int make_project(void **state) {
 }
 
 static int remove_project(void **state) {
-        static const char *const names[] = {"d/e/c.txt", "d/loop", "d/.gitignore", "d/x.log", "d/b.txt", "a.txt",
-                                            ".env", "fifo", "socket", "link"};
+        static const char *const names[] = {"d/e/c.txt", "d/loop", "d/.gitignore", "d/x.log", "d/b.txt",
+                                            "a.txt",     ".env",   "fifo",         "socket",  "link"};
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                 unlinkat(project.fd, names[i], 0);
