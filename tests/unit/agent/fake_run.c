@@ -176,6 +176,7 @@ TOOL(tool_execute) {
         _cleanup_buffer_ struct sbx_buffer out = SBX_BUFFER(16u << 20);
         const char *code = json_string_value(json_object_get(arguments, "code"));
         _cleanup_free_ char *copy = strdup(code);
+        _cleanup_json_ json_t *result = NULL;
         bool ended;
         int r = copy != NULL ? 0 : -ENOMEM;
 
@@ -189,13 +190,14 @@ TOOL(tool_execute) {
         if (r < 0)
                 return r;
         ended = sbx_call_ended(context->call) < 0;
-        *ret_result = sbx_content_text(ended, out.size > 0 ? out.data : "(no output)");
-        if (*ret_result == NULL ||
-            json_object_set_new(*ret_result, "_meta",
+        result = sbx_content_text(ended, out.size > 0 ? out.data : "(no output)");
+        if (result == NULL ||
+            json_object_set_new(result, "_meta",
                                 json_pack("{s:{s:s, s:s, s:s, s:s, s:f}}", "snipara-sandbox/execution", "end",
                                           ended ? "cancelled" : "ok", "state", "kept", "session_id", "default",
                                           "isolation", "fake", "duration_ms", 1.0)) < 0)
                 return -ENOMEM;
+        *ret_result = steal_pointer(result);
         return 0;
 }
 
