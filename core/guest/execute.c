@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One execution: the request, the frames that come, and how it ended. */
-#include "guest/channel.h"
+#include "guest/execution.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -11,34 +11,12 @@
 #include "base/json.h"
 #include "guest/result.h"
 
-#define HEAD_MAX ((size_t)256 << 10)
-#define ANSWER_MAX ((size_t)4 << 20)
 #define FRAME_MAX ((size_t)18 << 20) /* display, tool_call, or a result with its JSON as blob */
 #define RESULT_JSON_MAX ((size_t)4 << 20)
-#define REPLY_MAX ((size_t)17 << 20)
-#define CALL_RESULT_MAX ((size_t)16 << 20) /* of a call that the code makes back */
-#define CALL_NAME_MAX 128u
 #define MIME_MAX 127
 #define STALE_MAX 16
 
-struct execution {
-        struct sbx_guest_process *guest;
-        const struct sbx_guest_execution *request;
-        struct sbx_exchange exchange;
-        struct sbx_capture captures[2];
-        struct sbx_buffer head;
-        struct sbx_result *result;
-        json_t *answer;
-        int64_t id;
-        size_t display_bytes;
-        unsigned stale;
-        uint64_t started_ns;
-        uint64_t answered_ns;      /* the time that the host took to answer the code's calls */
-        const struct sbx_call *call; /* the caller's; NULL: none */
-        struct sbx_guest_usage before, after;
-};
-
-static void cleanup_execution(struct execution *run) {
+static void cleanup_execution(struct sbx_guest_run *run) {
         sbx_buffer_free(&run->head);
         sbx_buffer_free(&run->exchange.reply);
         sbx_buffer_free(&run->captures[0].text);
@@ -49,9 +27,9 @@ static void cleanup_execution(struct execution *run) {
 
 /* ---- the request ---- */
 
-static int encode_request(struct execution *run, struct sbx_error *err) {
+static int encode_request(struct sbx_guest_run *run, struct sbx_error *err) {
         const struct sbx_guest_execution *request = run->request;
-        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(HEAD_MAX);
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(SBX_EXECUTION_HEAD_MAX);
         const char *filename = request->filename != NULL ? request->filename : "<execution>";
         _cleanup_json_ json_t *name = sbx_json_text((struct sbx_bytes){filename, strlen(filename)});
         int r = name != NULL ? 0 : -ENOMEM;
@@ -88,12 +66,12 @@ static bool good_mime_type(struct sbx_bytes mime) {
 }
 
 static int parse_header(struct sbx_bytes text, const char *what, json_t **ret, struct sbx_error *err) {
-        int r = sbx_json_parse(text, ANSWER_MAX, what, ret, err);
+        int r = sbx_json_parse(text, SBX_EXECUTION_ANSWER_MAX, what, ret, err);
 
         return r == 0 || r == -ENOMEM ? r : -EPROTO;
 }
 
-static int take_display(struct execution *run, const struct sbx_frame *frame, struct sbx_error *err) {
+static int take_display(struct sbx_guest_run *run, const struct sbx_frame *frame, struct sbx_error *err) {
         _cleanup_json_ json_t *header = NULL;
         struct sbx_bytes mime = {0};
         char name[MIME_MAX + 1];
@@ -120,97 +98,7 @@ static int take_display(struct execution *run, const struct sbx_frame *frame, st
         return 0;
 }
 
-static int reply_to_tool(struct execution *run, int64_t call, bool ok, struct sbx_bytes value, struct sbx_error *err) {
-        char text[64];
-        int length = snprintf(text, sizeof(text), "{\"call\":%" PRId64 ",\"ok\":%s}", call, ok ? "true" : "false");
-
-        if (sbx_frame_encode(SBX_FRAME_TOOL_RESULT, (struct sbx_bytes){text, (size_t)length}, value,
-                             &run->exchange.reply) < 0)
-                return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
-        return 0;
-}
-
-/* The text of an error as a JSON string, which is what a failed tool answers with. */
-static int fail_tool(struct execution *run, int64_t call, const char *message, struct sbx_error *err) {
-        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(HEAD_MAX);
-        _cleanup_json_ json_t *value = sbx_json_text((struct sbx_bytes){message, strlen(message)});
-
-        if (value == NULL || sbx_json_encode(value, &text) < 0)
-                return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
-        return reply_to_tool(run, call, false, sbx_buffer_bytes(&text), err);
-}
-
-/* The execution's own deadline, which moves on by the time that answering took, or the caller's, which does not. */
-static void set_deadline(struct execution *run) {
-        uint64_t own_ns = run->request->deadline_ns, *deadline_ns = &run->exchange.deadline_ns;
-
-        *deadline_ns = own_ns != 0 ? own_ns + run->answered_ns : 0;
-        if (run->call != NULL && run->call->deadline_ns != 0 &&
-            (*deadline_ns == 0 || run->call->deadline_ns < *deadline_ns))
-                *deadline_ns = run->call->deadline_ns;
-}
-
-/* Has the host answer. What was reached meanwhile (a cancel, the caller's deadline, the CPU limit) stops the execution
- * before the guest hears of the answer: it must not end in another way because the call failed of the same cause. */
-static int answer_call(struct execution *run, const char *name, struct sbx_bytes arguments, struct sbx_buffer *value,
-                       struct sbx_error *problem) {
-        const struct sbx_code_calls *calls = run->request->code_calls;
-        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
-        uint64_t begin_ns = sbx_clock_ns();
-        int r;
-
-        if (run->call != NULL)
-                call = (struct sbx_call){sizeof(call), run->call->cancel_fd, run->call->deadline_ns};
-        r = calls->answer(calls->data, name, arguments, &call, value, problem);
-        run->answered_ns += sbx_clock_ns() - begin_ns;
-        set_deadline(run);
-        sbx_channel_check(run->guest, &run->exchange);
-        if (r == 0 && value->size == 0)
-                r = sbx_error_set(problem, -ENODATA, SBX_GUEST_ORIGIN, NULL, "the call of %.64s has no result", name);
-        return r;
-}
-
-static int parse_call(const struct sbx_frame *frame, int64_t *ret_call, json_t **ret_header, const char **ret_name,
-                      struct sbx_error *err) {
-        int r = parse_header(frame->json, "tool_call", ret_header, err);
-
-        if (r < 0)
-                return r;
-        if (sbx_json_get_int(*ret_header, "tool_call", "call", SBX_JSON_REQUIRED, 0, INT64_MAX, ret_call, err) < 0 ||
-            sbx_json_get_string(*ret_header, "tool_call", "name", SBX_JSON_REQUIRED, ret_name, err) < 0)
-                return -EPROTO;
-        return 0;
-}
-
-static int take_tool_call(struct execution *run, const struct sbx_frame *frame, struct sbx_error *err) {
-        _cleanup_buffer_ struct sbx_buffer value = SBX_BUFFER(CALL_RESULT_MAX);
-        _cleanup_json_ json_t *header = NULL;
-        struct sbx_error problem = {0};
-        const char *name = NULL;
-        int64_t call;
-        int r = parse_call(frame, &call, &header, &name, err);
-
-        if (r < 0)
-                return r;
-        if (run->exchange.reply.size > 0)
-                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL,
-                                     "a tool call before the answer to the last one was taken");
-        sbx_channel_check(run->guest, &run->exchange);
-        if (run->exchange.stop != SBX_STOP_NONE)
-                return fail_tool(run, call, "the execution is being stopped", err);
-        if (run->request->code_calls == NULL)
-                return fail_tool(run, call, "no tools can be called from this execution", err);
-        if (name[0] == '\0' || strlen(name) > CALL_NAME_MAX)
-                return fail_tool(run, call, "the name of a call has 1 to 128 bytes", err);
-        r = answer_call(run, name, frame->blob, &value, &problem);
-        if (r == -EFBIG && problem.code == 0)
-                return fail_tool(run, call, "the result of the call is larger than 16 MiB", err);
-        if (r < 0)
-                return fail_tool(run, call, problem.code != 0 ? problem.message : SBX_ERRNO_TEXT(r), err);
-        return reply_to_tool(run, call, true, sbx_buffer_bytes(&value), err);
-}
-
-static int take_result(struct execution *run, const struct sbx_frame *frame, struct sbx_error *err) {
+static int take_result(struct sbx_guest_run *run, const struct sbx_frame *frame, struct sbx_error *err) {
         _cleanup_json_ json_t *answer = NULL;
         bool has_json = false;
         int64_t id;
@@ -240,7 +128,7 @@ static int take_result(struct execution *run, const struct sbx_frame *frame, str
 }
 
 static int take_frame(struct sbx_exchange *exchange, const struct sbx_frame *frame, struct sbx_error *err) {
-        struct execution *run = exchange->data;
+        struct sbx_guest_run *run = exchange->data;
 
         switch (frame->type) {
         case SBX_FRAME_STDOUT:
@@ -249,7 +137,7 @@ static int take_frame(struct sbx_exchange *exchange, const struct sbx_frame *fra
         case SBX_FRAME_DISPLAY:
                 return take_display(run, frame, err);
         case SBX_FRAME_TOOL_CALL:
-                return take_tool_call(run, frame, err);
+                return sbx_guest_take_call(run, frame, err);
         case SBX_FRAME_RESULT:
                 return take_result(run, frame, err);
         default:
@@ -261,7 +149,7 @@ static int take_frame(struct sbx_exchange *exchange, const struct sbx_frame *fra
 /* ---- how it ended ---- */
 
 SBX_PRINTF(2, 3)
-static int set_message(struct execution *run, const char *format, ...) {
+static int set_message(struct sbx_guest_run *run, const char *format, ...) {
         char text[SBX_ERROR_MESSAGE_MAX];
         va_list args;
 
@@ -303,7 +191,7 @@ static double seconds(uint64_t ns) {
         return (double)((ns + 5 * SBX_NS_PER_MS) / (10 * SBX_NS_PER_MS)) / 100.0;
 }
 
-static int tell_stop(struct execution *run, bool killed) {
+static int tell_stop(struct sbx_guest_run *run, bool killed) {
         const struct sbx_exchange *exchange = &run->exchange;
         uint64_t own_ns = run->request->deadline_ns, limit_ns;
         const char *what = killed ? "it did not stop and was killed, so its variables are lost"
@@ -321,7 +209,7 @@ static int tell_stop(struct execution *run, bool killed) {
 }
 
 /* The guest is gone: `problem` is how the exchange failed. */
-static int tell_death(struct execution *run, int problem, const struct sbx_error *why) {
+static int tell_death(struct sbx_guest_run *run, int problem, const struct sbx_error *why) {
         struct sbx_guest_death death = {.exit_code = INT32_MIN};
 
         run->result->state = SBX_STATE_LOST;
@@ -361,7 +249,7 @@ static int copy_member(const json_t *object, const char *path, const char *key, 
         return text.data != NULL && sbx_result_set(field, text) < 0 ? SBX_NOMEM(err, SBX_GUEST_ORIGIN) : 0;
 }
 
-static int copy_answer(struct execution *run, struct sbx_error *err) {
+static int copy_answer(struct sbx_guest_run *run, struct sbx_error *err) {
         const json_t *error = json_object_get(run->answer, "error");
         struct sbx_result *result = run->result;
         int r = copy_member(run->answer, "result", "value", &result->value, err);
@@ -381,7 +269,7 @@ static int copy_answer(struct execution *run, struct sbx_error *err) {
 }
 
 /* What the worker said, against what the host knows. */
-static int tell_answer(struct execution *run, struct sbx_error *err) {
+static int tell_answer(struct sbx_guest_run *run, struct sbx_error *err) {
         struct sbx_result *result = run->result;
         const char *end = NULL;
         int r = copy_answer(run, err);
@@ -414,7 +302,7 @@ static int tell_answer(struct execution *run, struct sbx_error *err) {
         return set_message(run, "%s", result->error_type);
 }
 
-static int finish(struct execution *run, struct sbx_error *err) {
+static int finish(struct sbx_guest_run *run, struct sbx_error *err) {
         const struct sbx_guest_execution *request = run->request;
         struct sbx_result *result = run->result;
         const char *isolation = run->guest->isolation;
@@ -440,12 +328,12 @@ static int finish(struct execution *run, struct sbx_error *err) {
 
 /* ---- the execution ---- */
 
-static void set_limits(struct execution *run, const struct sbx_call *call) {
+static void set_limits(struct sbx_guest_run *run, const struct sbx_call *call) {
         const struct sbx_guest_execution *request = run->request;
         struct sbx_exchange *exchange = &run->exchange;
 
         run->call = call;
-        set_deadline(run);
+        sbx_guest_set_deadline(run);
         exchange->cancel_fd = call != NULL ? call->cancel_fd : -1;
         exchange->cpu_limit_ns = request->cpu_limit_ns;
         exchange->cpu_start_ns = run->before.cpu_ns;
@@ -453,7 +341,7 @@ static void set_limits(struct execution *run, const struct sbx_call *call) {
 }
 
 /* 0 and a filled-in result, or the error of a request that could not be made. */
-static int perform(struct execution *run, struct sbx_error *err) {
+static int perform(struct sbx_guest_run *run, struct sbx_error *err) {
         struct sbx_error why = {0};
         int r = sbx_channel_run(run->guest, &run->exchange, &why);
 
@@ -476,14 +364,14 @@ static int perform(struct execution *run, struct sbx_error *err) {
 
 int sbx_guest_execute(struct sbx_guest_process *guest, const struct sbx_guest_execution *execution,
                       const struct sbx_call *call, struct sbx_result **ret_result, struct sbx_error *err) {
-        __attribute__((cleanup(cleanup_execution))) struct execution run = {
+        __attribute__((cleanup(cleanup_execution))) struct sbx_guest_run run = {
                 .guest = guest,
                 .request = execution,
-                .head = SBX_BUFFER(HEAD_MAX),
+                .head = SBX_BUFFER(SBX_EXECUTION_HEAD_MAX),
                 .captures = {{.text = SBX_BUFFER(execution->output_max_bytes)},
                              {.text = SBX_BUFFER(execution->output_max_bytes)}},
                 .exchange = {.blob = execution->code,
-                             .reply = SBX_BUFFER(REPLY_MAX),
+                             .reply = SBX_BUFFER(SBX_EXECUTION_REPLY_MAX),
                              .frame_max = FRAME_MAX,
                              .events = execution->events,
                              .take = take_frame},

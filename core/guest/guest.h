@@ -33,9 +33,9 @@ const json_t *sbx_guest_names(const struct sbx_guest_process *guest);
 int sbx_guest_limit(struct sbx_guest_process *guest, const struct sbx_limits *limits, struct sbx_error *err);
 
 /* Answers calls that code makes back to the host while it runs (a tool_call frame; docs/guest-protocol.md says what
- * names, arguments and results mean). By the thread that executes, one call at a time; the guest waits, and the time does
- * not count as the execution's own. `name` is UTF-8 of 1 to 128 bytes; `arguments` are bytes of any kind, at most 18 MiB.
- * `call` ends with the execution's cancellation, the session's end, and the caller's deadline, but not with the
+ * names, arguments and results mean). By the thread that executes, one call at a time; the guest waits, and the time
+ * does not count as the execution's own. `name` is UTF-8 of 1 to 128 bytes; `arguments` are bytes of any kind, at most
+ * 18 MiB. `call` ends with the execution's cancellation, the session's end, and the caller's deadline, but not with the
  * execution's own. 0 and one JSON value in `ret_result`; or negative, and the code gets the error's message as an
  * exception. */
 struct sbx_code_calls {
@@ -47,14 +47,14 @@ struct sbx_code_calls {
 struct sbx_guest_execution {
         struct sbx_bytes code; /* any bytes: what is not UTF-8 comes back as an `error` end */
         const char *filename;
-        uint64_t deadline_ns;      /* 0: none; then `timeout` */
-        uint64_t cpu_limit_ns;     /* 0: none; then `timeout` */
-        uint64_t memory_bytes;     /* soft limit inside the guest: MemoryError instead of a kill; 0: none */
-        uint64_t grace_ns;         /* from the interrupt to the kill */
-        size_t output_max_bytes;   /* of stdout and of stderr each; what is beyond is counted and dropped */
-        size_t display_max_bytes;  /* of all display frames together */
+        uint64_t deadline_ns;     /* 0: none; then `timeout` */
+        uint64_t cpu_limit_ns;    /* 0: none; then `timeout` */
+        uint64_t memory_bytes;    /* soft limit inside the guest: MemoryError instead of a kill; 0: none */
+        uint64_t grace_ns;        /* from the interrupt to the kill */
+        size_t output_max_bytes;  /* of stdout and of stderr each; what is beyond is counted and dropped */
+        size_t display_max_bytes; /* of all display frames together */
         const struct sbx_output_events *events;
-        const char *session_id, *notice; /* copied into the result; NULL: stays NULL there */
+        const char *session_id, *notice;         /* copied into the result; NULL: stays NULL there */
         const struct sbx_code_calls *code_calls; /* NULL: calls back to the host fail */
 };
 /* Runs code to its end, whatever that is. 0 and a result; negative only when the request could not be sent at all

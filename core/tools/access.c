@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may call what: the flags of a tool, the patterns of the configuration, and what each kind of caller gets to see. */
+/* Who may call what: the flags of a tool, the patterns of the configuration, and what each kind of caller gets to see.
+ */
 #include "tools/state.h"
 
 #include "base/cleanup.h"
@@ -33,8 +34,8 @@ int sbx_tools_alias(struct sbx_tools *tools, const char *alias, const char *name
         SBX_LOCKED(&tools->lock);
         entry = sbx_tools_find_locked(tools, name);
         if (entry == NULL)
-                return sbx_error_set(err, -ENOENT, ORIGIN, NULL, "tool '%s': there is no '%.64s' that it could stand for",
-                                     alias, name);
+                return sbx_error_set(err, -ENOENT, ORIGIN, NULL,
+                                     "tool '%s': there is no '%.64s' that it could stand for", alias, name);
         if (sbx_tools_find_locked(tools, alias) != NULL)
                 return sbx_error_set(err, -EEXIST, ORIGIN, NULL, "tool '%s' is registered already", alias);
         if (tools->alias_count == SBX_TOOLS_MAX)
@@ -80,8 +81,9 @@ int sbx_tools_allow(struct sbx_tools *tools, enum sbx_tool_caller caller, const 
         while (patterns != NULL && patterns[count] != NULL)
                 count++;
         if (count > PATTERNS_MAX)
-                return sbx_error_set(err, -E2BIG, ORIGIN, "Use patterns with a '*'.", "%s: %zu names, at most %u are taken",
-                                     callers[caller].setting, count, PATTERNS_MAX);
+                return sbx_error_set(err, -E2BIG, ORIGIN, "Use patterns with a '*'.",
+                                     "%s: %zu names, at most %u are taken", callers[caller].setting, count,
+                                     PATTERNS_MAX);
         for (size_t i = 0; i < count && r == 0; i++)
                 r = check_pattern(patterns[i], caller, err);
         if (r < 0)
@@ -141,8 +143,8 @@ static bool may_call_locked(const struct sbx_tools *tools, const struct sbx_tool
 
 /* ---- what a caller gets ---- */
 
-/* "Tools are: a, b" of those that the caller may use, and the nearest of them. A text that does not fit ends where it is
- * full. */
+/* "Tools are: a, b" of those that the caller may use, and the nearest of them. A text that does not fit ends where it
+ * is full. */
 static void describe_locked(const struct sbx_tools *tools, enum sbx_tool_caller caller, struct sbx_buffer *hint,
                             struct sbx_nearest *nearest) {
         bool first = true;

@@ -17,7 +17,8 @@
 
 static const char file_read_schema[] =
         "{\"type\":\"object\",\"properties\":{"
-        "\"path\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,\"description\":\"Path to the file to read\"},"
+        "\"path\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,\"description\":\"Path to the file to "
+        "read\"},"
         "\"start_line\":{\"type\":\"integer\",\"default\":1,"
         "\"description\":\"Line number to start reading from (1-indexed)\"},"
         "\"end_line\":{\"type\":\"integer\",\"description\":\"Optional line number to stop reading at (inclusive)\"},"
@@ -41,9 +42,10 @@ static const char list_files_schema[] =
 static const struct sbx_tool file_tools[] = {
         {.name = "file_read",
          .title = "Read a file",
-         .description = "Read the contents of a text file of the project. Returns the content along with line numbers and "
-                        "file metadata as JSON: content, path, start_line, end_line, total_lines, truncated. Use "
-                        "start_line and end_line to read specific portions of large files.",
+         .description =
+                 "Read the contents of a text file of the project. Returns the content along with line numbers and "
+                 "file metadata as JSON: content, path, start_line, end_line, total_lines, truncated. Use "
+                 "start_line and end_line to read specific portions of large files.",
          .input_schema = file_read_schema,
          .annotations = READS,
          .run = sbx_builtin_file_read,
@@ -51,9 +53,10 @@ static const struct sbx_tool file_tools[] = {
          .flags = SBX_TOOL_HOST},
         {.name = "list_files",
          .title = "List files",
-         .description = "List files in a directory of the project with optional glob pattern filtering. Use "
-                        "recursive=true to search subdirectories. Returns file paths, names, sizes, and whether each is "
-                        "a directory, as JSON: files, count, truncated, directory.",
+         .description =
+                 "List files in a directory of the project with optional glob pattern filtering. Use "
+                 "recursive=true to search subdirectories. Returns file paths, names, sizes, and whether each is "
+                 "a directory, as JSON: files, count, truncated, directory.",
          .input_schema = list_files_schema,
          .annotations = READS,
          .run = sbx_builtin_list_files,
@@ -170,9 +173,9 @@ int sbx_files_result(const struct sbx_tool_context *context, json_t *report, con
 int sbx_files_failure(const struct sbx_error *problem, const char *member, json_t *empty, json_t **ret_result,
                       struct sbx_error *err) {
         _cleanup_json_ json_t *result = sbx_content_error(problem), *owned = empty;
-        json_t *report = json_pack("{s:o, s:O}", "error",
-                                   sbx_json_text((struct sbx_bytes){problem->message, strlen(problem->message)}), member,
-                                   owned);
+        json_t *report =
+                json_pack("{s:o, s:O}", "error",
+                          sbx_json_text((struct sbx_bytes){problem->message, strlen(problem->message)}), member, owned);
 
         if (result == NULL || report == NULL || json_object_set_new(result, "structuredContent", report) < 0)
                 return SBX_NOMEM(err, ORIGIN);

@@ -9,8 +9,9 @@
 
 #define SBX_FILES_ORIGIN "tools"
 #define SBX_FILES_PATH_MAX 4096u
-#define SBX_FILES_TEXT_BUDGET (30000u - 1024u)         /* characters of JSON: what a text block may have, and some room */
-#define SBX_FILES_CODE_BUDGET (((size_t)16 << 20) - 65536u) /* bytes of JSON: what a call of code may bring, likewise */
+#define SBX_FILES_TEXT_BUDGET (30000u - 1024u) /* characters of JSON: what a text block may have, and some room */
+#define SBX_FILES_CODE_BUDGET (((size_t)16 << 20) - 65536u) /* bytes of JSON: what a call of code may bring, likewise  \
+                                                             */
 
 /* Data of both tools. Never changes. */
 struct sbx_files {
@@ -42,8 +43,8 @@ int sbx_files_look(const struct sbx_file_place *place, int *ret_fd, struct sbx_e
  * ever opened: the open of a device can have effects, that of a FIFO can wait. */
 int sbx_files_open(const struct sbx_file_place *place, int looked_at, unsigned type, int *ret_fd,
                    struct sbx_error *err);
-/* For kernels before 5.6, and sandboxes that do not know openat2: one component after another, and no symbolic link. The
- * descriptor or -errno. */
+/* For kernels before 5.6, and sandboxes that do not know openat2: one component after another, and no symbolic link.
+ * The descriptor or -errno. */
 int sbx_files_walk_beneath(int directory_fd, const char *below, int flags);
 
 /* ---- files_names.c: pure functions ---- */

@@ -25,7 +25,7 @@ struct listing {
         const struct sbx_call *call;
         struct part parts[PARTS_MAX];
         unsigned part_count;
-        char **found;       /* paths below the directory */
+        char **found; /* paths below the directory */
         size_t count, capacity, names_size;
         unsigned visits;
         bool incomplete; /* a limit was reached */
@@ -54,7 +54,8 @@ static int split_pattern(struct listing *listing, const char *pattern, bool recu
         int r = recursive ? add_part(listing, "**", 2, err) : 0;
 
         if (pattern[0] == '/')
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "pattern: it is relative to path, and begins with no '/'");
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
+                                     "pattern: it is relative to path, and begins with no '/'");
         while (*pattern != '\0' && r == 0) {
                 size_t size = strcspn(pattern, "/");
 
@@ -262,10 +263,10 @@ static int make_report(const struct sbx_tool_context *context, const struct sbx_
                 r = json_array_append_new(files, entry) < 0 ? -ENOMEM : 0;
         }
         if (r == 0)
-                *ret_report = json_pack("{s:O, s:I, s:b, s:o}", "files", files, "count",
-                                        (json_int_t)json_array_size(files), "truncated",
-                                        (int)(i < listing->count || listing->incomplete), "directory",
-                                        sbx_json_text((struct sbx_bytes){place->path, strlen(place->path)}));
+                *ret_report =
+                        json_pack("{s:O, s:I, s:b, s:o}", "files", files, "count", (json_int_t)json_array_size(files),
+                                  "truncated", (int)(i < listing->count || listing->incomplete), "directory",
+                                  sbx_json_text((struct sbx_bytes){place->path, strlen(place->path)}));
         return r < 0 || *ret_report == NULL ? SBX_NOMEM(err, ORIGIN) : 0;
 }
 

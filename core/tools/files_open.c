@@ -54,7 +54,8 @@ static int make_absolute(const char *directory, const char *path, char **ret_pat
         if (r == 0 && text.size == 0)
                 r = sbx_buffer_append(&text, "/", 1);
         if (r == -EFBIG || text.size > SBX_FILES_PATH_MAX)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "the path is longer than %u bytes", SBX_FILES_PATH_MAX);
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "the path is longer than %u bytes",
+                                     SBX_FILES_PATH_MAX);
         if (r < 0)
                 return SBX_NOMEM(err, ORIGIN);
         *ret_path = sbx_buffer_steal(&text);
@@ -231,8 +232,8 @@ static int tell_failure(const struct sbx_file_place *place, int r, struct sbx_er
         switch (r) {
         case -ENOENT:
         case -ENOTDIR:
-                return sbx_error_set(err, -ENOENT, ORIGIN, "list_files shows what is there.",
-                                     "File not found: %.512s", path);
+                return sbx_error_set(err, -ENOENT, ORIGIN, "list_files shows what is there.", "File not found: %.512s",
+                                     path);
         case -EXDEV:
         case -ELOOP:
                 return sbx_error_set(err, -EACCES, ORIGIN, "A symbolic link may lead to places beneath it alone.",

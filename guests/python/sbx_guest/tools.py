@@ -95,7 +95,7 @@ class Tools:
             raise error("the host can be called once at a time only")
 
     def request(self, name, text, error=ToolError):
-        """Calls the host: the value of its result. ``text``: bytes of the arguments' JSON. ``error``: what a failure is."""
+        """Calls the host: the value of its result. ``text``: bytes of the arguments' JSON. ``error``: what failures are."""
         if not isinstance(name, str) or not 0 < len(name) <= NAME_MAX:
             raise TypeError(f"the name of a tool is a str of 1 to {NAME_MAX} characters")
         self.check(error)

@@ -311,11 +311,12 @@ static void calls_of_forked_children(void **state) {
             "import os\nif os.fork() == 0:\n    try:\n        call_tool('x')\n    except ToolError as e:\n"
             "        print(e, flush=True)\n    os._exit(0)\nos.wait()\nNone",
             0, SBX_END_OK);
-        assert_contains(fixture->result->stdout_text.data, "forked");
+        assert_contains((const char *)fixture->result->stdout_text.data, "forked");
         assert_int_equal(fixture->count, 0);
         /* One that kept the stream is the session itself as far as the host can tell. */
-        run(fixture, RAW "keep = os.dup(fd)\nif os.fork() == 0:\n    os.write(keep, frame(1, b'x'))\n    os._exit(0)\n"
-                         "os.wait()\nos.close(keep)",
+        run(fixture,
+            RAW "keep = os.dup(fd)\nif os.fork() == 0:\n    os.write(keep, frame(1, b'x'))\n    os._exit(0)\n"
+                "os.wait()\nos.close(keep)",
             0, SBX_END_OK);
         assert_int_equal(fixture->count, 1);
         assert_string_equal(run(fixture, "call_tool('y')", 0, SBX_END_OK)->value, "1");
@@ -324,8 +325,8 @@ static void calls_of_forked_children(void **state) {
 static void floods(void **state) {
         struct fixture *fixture = *state;
 
-        run(fixture, "for i in range(3000):\n    try:\n        call_tool('fail')\n    except ToolError:\n        pass", 0,
-            SBX_END_OK);
+        run(fixture, "for i in range(3000):\n    try:\n        call_tool('fail')\n    except ToolError:\n        pass",
+            0, SBX_END_OK);
         assert_int_equal(fixture->count, 3000);
         run(fixture, "while True:\n    try:\n        call_tool('fail')\n    except ToolError:\n        pass", 300,
             SBX_END_TIMEOUT);
@@ -343,8 +344,8 @@ static void calls_at_other_times(void **state) {
         _cleanup_json_ json_t *all = NULL;
 
         run(fixture,
-            RAW "class C:\n    def __repr__(self):\n        os.write(fd, frame(1, b'x'))\n        return 'c'\nc = C()", 0,
-            SBX_END_OK);
+            RAW "class C:\n    def __repr__(self):\n        os.write(fd, frame(1, b'x'))\n        return 'c'\nc = C()",
+            0, SBX_END_OK);
         assert_int_equal(sbx_guest_get(fixture->guest, NULL, NULL, &all, &fixture->err), 0);
         assert_int_equal(fixture->count, 0);
         run(fixture, "del c", 0, SBX_END_OK);

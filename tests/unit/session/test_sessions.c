@@ -356,7 +356,7 @@ static void test_destroy_all(void **state) {
         assert_true(fake_guest_counts().alive <= 10);
         for (unsigned i = 0; i < 200 && fake_guest_counts().alive > 1; i++)
                 pause_ms(10);
-        assert_int_equal(fake_guest_counts().alive, 1); /* the other's default session: the rest has expired */
+        assert_int_equal(fake_guest_counts().alive, 1);      /* the other's default session: the rest has expired */
         sbx_sessions_destroy_all(table.sessions, "run:1/2"); /* and so are the memories of it */
         assert_int_equal(fake_guest_counts().alive, 0);
         {
@@ -413,7 +413,8 @@ static void test_calls_back(void **state) {
         struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
 
         table_open(&table, NULL);
-        assert_int_equal(sbx_sessions_execute_with(table.sessions, &execution, &calls, NULL, &table.result, &table.err), 0);
+        assert_int_equal(sbx_sessions_execute_with(table.sessions, &execution, &calls, NULL, &table.result, &table.err),
+                         0);
         assert_string_equal(table.result->result, "5");
         assert_int_equal(run(&table, "s", "call x"), 0); /* not asked for: not there */
         assert_int_equal(table.result->end, SBX_END_ERROR);
@@ -421,13 +422,15 @@ static void test_calls_back(void **state) {
         execution.code = BYTES("call other");
         sbx_result_free(table.result);
         table.result = NULL;
-        assert_int_equal(sbx_sessions_execute_with(table.sessions, &execution, &calls, NULL, &table.result, &table.err), 0);
+        assert_int_equal(sbx_sessions_execute_with(table.sessions, &execution, &calls, NULL, &table.result, &table.err),
+                         0);
         assert_int_equal(answers.r, 0);
         execution.code = BYTES("call own");
         call.deadline_ns = sbx_clock_deadline_ms(100);
         sbx_result_free(table.result);
         table.result = NULL;
-        assert_int_equal(sbx_sessions_execute_with(table.sessions, &execution, &calls, &call, &table.result, &table.err), 0);
+        assert_int_equal(
+                sbx_sessions_execute_with(table.sessions, &execution, &calls, &call, &table.result, &table.err), 0);
         assert_int_equal(answers.r, -ETIMEDOUT);
         table_close(&table);
 }

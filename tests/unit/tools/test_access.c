@@ -114,7 +114,7 @@ static void test_patterns(void **state) {
                 assert_contains(err.message, "code_tools");
         }
         assert_int_equal(sbx_tools_check(tools, "plain", (enum sbx_tool_caller)3, NULL), -EINVAL);
-        assert_int_equal(sbx_tools_check(tools, "plain", (enum sbx_tool_caller)-1, NULL), -EINVAL);
+        assert_int_equal(sbx_tools_check(tools, "plain", (enum sbx_tool_caller) - 1, NULL), -EINVAL);
         sbx_tools_free(tools);
 }
 
@@ -186,8 +186,9 @@ static void test_submitted(void **state) {
 
 /* The built-in ones, over fake guests: code calls no tool that waits for the turn that the code itself has. */
 static void test_builtin(void **state) {
-        static const char *const never[] = {"execute_python",  "get_repl_context", "set_repl_context", "clear_repl_context",
-                                            "destroy_session", "list_sessions",    "execute"};
+        static const char *const never[] = {
+                "execute_python",  "get_repl_context", "set_repl_context", "clear_repl_context",
+                "destroy_session", "list_sessions",    "execute"};
         static const char *const clients_alone[] = {"destroy_session", "list_sessions", "execute"};
         static const struct sbx_logger logger = {.level = SBX_LOG_ERROR};
         struct sbx_tools *tools = NULL;
@@ -232,8 +233,8 @@ static void test_code_calls(void **state) {
         assert_int_equal(sbx_tools_new(&logger, &tools, NULL), 0);
         assert_int_equal(sbx_tools_add_builtin(tools, table.sessions, table.config, NULL), 0);
         allow(tools, SBX_CALLER_MODEL, "execute_*", NULL);
-        assert_int_equal(
-                sbx_tools_call(tools, "execute_python", BYTES("{\"code\":\"call x\"}"), &context, &out, NULL), 0);
+        assert_int_equal(sbx_tools_call(tools, "execute_python", BYTES("{\"code\":\"call x\"}"), &context, &out, NULL),
+                         0);
         assert_contains(out.data, "answered");
         assert_int_equal(count, 1);
         sbx_buffer_free(&out);
@@ -243,9 +244,8 @@ static void test_code_calls(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_flags),     cmocka_unit_test(test_patterns),
-                cmocka_unit_test(test_refusals),  cmocka_unit_test(test_aliases),
-                cmocka_unit_test(test_submitted), cmocka_unit_test(test_builtin),
+                cmocka_unit_test(test_flags),      cmocka_unit_test(test_patterns),  cmocka_unit_test(test_refusals),
+                cmocka_unit_test(test_aliases),    cmocka_unit_test(test_submitted), cmocka_unit_test(test_builtin),
                 cmocka_unit_test(test_code_calls),
         };
 

@@ -105,7 +105,7 @@ static void test_meta(void **state) {
 }
 
 #define DEFINITION(name, alias)                                                                                        \
-        "{\"name\":\"" name "\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"},"                        \
+        "{\"name\":\"" name "\",\"description\":\"d\",\"inputSchema\":{\"type\":\"object\"},"                          \
         "\"_meta\":{\"snipara-sandbox/aliases\":[\"" alias "\"]}}"
 
 static int add_more(struct source *source, struct sbx_tools *tools, bool only_missing, struct sbx_error *err) {
@@ -117,8 +117,9 @@ static int add_more(struct source *source, struct sbx_tools *tools, bool only_mi
 /* Of the built-in sources, the first that has a name wins; two that were configured must not clash. */
 static void test_only_missing(void **state) {
         struct source first = {.tools = "[" DEFINITION("one", "uno") "]", .answer = "{\"content\":[]}"};
-        struct source second = {.tools = "[" DEFINITION("one", "eins") "," DEFINITION("two", "uno") "," DEFINITION("uno", "due") "]",
-                                .answer = "{\"content\":[]}"};
+        struct source second = {
+                .tools = "[" DEFINITION("one", "eins") "," DEFINITION("two", "uno") "," DEFINITION("uno", "due") "]",
+                .answer = "{\"content\":[]}"};
         struct source nothing = {.tools = "[]"}, wrong = {.tools = "[" DEFINITION("three", "a b") "]"};
         struct sbx_tool_context context = {.principal = ""};
         struct sbx_buffer out = SBX_BUFFER(1 << 20);

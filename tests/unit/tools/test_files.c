@@ -17,8 +17,8 @@ struct bench {
         char directory[64]; /* root/ is allowed, the rest is not */
         struct table table;
         struct sbx_tools *tools;
-        json_t *result;  /* of the last call */
-        json_t *report;  /* what it says */
+        json_t *result; /* of the last call */
+        json_t *report; /* what it says */
         enum sbx_tool_caller caller;
 };
 
@@ -180,9 +180,9 @@ static void test_read_lines(void **state) {
                 int first, last;
                 bool truncated;
         } cases[] = {
-                {2, 3, 0, "2\n3\n", 2, 3, true},   {0, 0, 2, "1\n2\n", 1, 2, true}, {4, 0, 0, "4\n5\n", 4, 5, false},
-                {-5, 2, 0, "1\n2\n", 1, 2, true},  {2, 100, 2, "2\n3\n", 2, 3, true}, {9, 0, 0, "", 9, 8, false},
-                {4, 2, 0, "", 4, 3, true},         {5, 5, 0, "5\n", 5, 5, false},
+                {2, 3, 0, "2\n3\n", 2, 3, true},  {0, 0, 2, "1\n2\n", 1, 2, true},   {4, 0, 0, "4\n5\n", 4, 5, false},
+                {-5, 2, 0, "1\n2\n", 1, 2, true}, {2, 100, 2, "2\n3\n", 2, 3, true}, {9, 0, 0, "", 9, 8, false},
+                {4, 2, 0, "", 4, 3, true},        {5, 5, 0, "5\n", 5, 5, false},
         };
         struct bench *bench = *state;
 
@@ -203,17 +203,24 @@ static void test_read_lines(void **state) {
                 assert_int_equal(number_of(bench, "total_lines"), 5);
                 assert_int_equal(is_true(bench, "truncated"), cases[i].truncated);
         }
-        assert_true(call(bench, "file_read", json_pack("{s:s, s:I, s:I}", "path", at(bench, "root/n"), "start_line",
-                                                       (json_int_t)INT64_MAX, "end_line", (json_int_t)INT64_MIN)));
+        assert_true(call(bench, "file_read",
+                         json_pack("{s:s, s:I, s:I}", "path", at(bench, "root/n"), "start_line", (json_int_t)INT64_MAX,
+                                   "end_line", (json_int_t)INT64_MIN)));
 }
 
 static void test_read_bytes_of_any_kind(void **state) {
         struct bench *bench = *state;
 
-        put(bench, "root/b", "a\xff" "b\0c\r\n\xe2\x82\xac\xe2\x82", 12);
+        put(bench, "root/b",
+            "a\xff"
+            "b\0c\r\n\xe2\x82\xac\xe2\x82",
+            12);
         assert_true(read_path(bench, at(bench, "root/b")));
         assert_int_equal(json_string_length(json_object_get(bench->report, "content")), 15);
-        assert_memory_equal(text_of(bench, "content"), "a\xef\xbf\xbd" "b\0c\r\n\xe2\x82\xac\xef\xbf\xbd", 15);
+        assert_memory_equal(text_of(bench, "content"),
+                            "a\xef\xbf\xbd"
+                            "b\0c\r\n\xe2\x82\xac\xef\xbf\xbd",
+                            15);
         put(bench, "root/empty", "", 0);
         assert_true(read_path(bench, at(bench, "root/empty")));
         assert_int_equal(number_of(bench, "total_lines"), 0);
@@ -236,7 +243,8 @@ static void test_read_within_the_text(void **state) {
                         memcpy(data + j * size, units[i], size);
                 put(bench, "root/big", data, count * size);
                 free(data);
-                assert_true(call(bench, "file_read", json_pack("{s:s, s:i}", "path", at(bench, "root/big"), "max_lines", 1000000)));
+                assert_true(call(bench, "file_read",
+                                 json_pack("{s:s, s:i}", "path", at(bench, "root/big"), "max_lines", 1000000)));
                 assert_true(is_true(bench, "truncated"));
                 assert_true(json_string_length(json_object_get(bench->report, "content")) > 4000);
                 text = json_string_value(
@@ -246,7 +254,8 @@ static void test_read_within_the_text(void **state) {
                 assert_int_equal(is_true(bench, "line_cut"), strchr(units[i], '\n') == NULL);
         }
         bench->caller = SBX_CALLER_CODE;
-        assert_true(call(bench, "file_read", json_pack("{s:s, s:i}", "path", at(bench, "root/big"), "max_lines", 1000000)));
+        assert_true(
+                call(bench, "file_read", json_pack("{s:s, s:i}", "path", at(bench, "root/big"), "max_lines", 1000000)));
         assert_int_equal(json_string_length(json_object_get(bench->report, "content")), 300000);
         assert_false(is_true(bench, "truncated"));
 }
@@ -263,12 +272,13 @@ static void test_read_for_code(void **state) {
                 data[i] = i % 64 == 63 ? '\n' : i % 64 == 5 ? '"' : 'a';
         put(bench, "root/data.csv", data, 10 * MIB);
         bench->caller = SBX_CALLER_CODE;
-        assert_true(call(bench, "file_read", json_pack("{s:s, s:i}", "path", at(bench, "root/data.csv"), "max_lines", 1000000)));
+        assert_true(call(bench, "file_read",
+                         json_pack("{s:s, s:i}", "path", at(bench, "root/data.csv"), "max_lines", 1000000)));
         assert_int_equal(json_string_length(json_object_get(bench->report, "content")), 10 * MIB);
         assert_memory_equal(text_of(bench, "content"), data, 10 * MIB);
-        assert_string_equal(
-                json_string_value(json_object_get(json_array_get(json_object_get(bench->result, "content"), 0), "text")),
-                "lines 1 to 163840 of 163840");
+        assert_string_equal(json_string_value(json_object_get(
+                                    json_array_get(json_object_get(bench->result, "content"), 0), "text")),
+                            "lines 1 to 163840 of 163840");
         put(bench, "root/data.csv", data, size);
         do {
                 size_t length;
@@ -339,10 +349,14 @@ static void test_a_cancelled_read(void **state) {
 
 static void test_paths_that_lead_out(void **state) {
         static const char *const paths[] = {
-                "root/../outside",       "root/../../../../../../etc/passwd",
-                "root/d/../../outside",  "root/./../outside",
-                "rootling/x",            "root/..",
-                "root/../root/../outside", "outside",
+                "root/../outside",
+                "root/../../../../../../etc/passwd",
+                "root/d/../../outside",
+                "root/./../outside",
+                "rootling/x",
+                "root/..",
+                "root/../root/../outside",
+                "outside",
         };
         struct bench *bench = *state;
 
@@ -397,7 +411,8 @@ static void test_links_that_lead_out(void **state) {
         make_link(bench, "d/inside", "root/good");
         assert_true(read_path(bench, at(bench, "root/good")));
         assert_string_equal(text_of(bench, "content"), "fine");
-        assert_true(call(bench, "list_files", json_pack("{s:s, s:s, s:b}", "path", at(bench, "root"), "pattern", "*", "recursive", 1)));
+        assert_true(call(bench, "list_files",
+                         json_pack("{s:s, s:s, s:b}", "path", at(bench, "root"), "pattern", "*", "recursive", 1)));
         assert_int_equal(number_of(bench, "count"), 14);
         assert_false(call(bench, "list_files", json_pack("{s:s}", "path", at(bench, "root/directory"))));
         assert_contains(text_of(bench, "error"), "Access denied");
@@ -407,7 +422,8 @@ static void test_links_that_lead_out(void **state) {
 
 /* Where the kernel has no openat2, nothing but a plain path is opened. */
 static void test_without_openat2(void **state) {
-        static const char *const bad[] = {"link", "d/link", "linked/f", "d/../f", "..", ".", "d//f", "/f", "", "d/", "link/f"};
+        static const char *const bad[] = {"link", "d/link", "linked/f", "d/../f", "..",    ".",
+                                          "d//f", "/f",     "",         "d/",     "link/f"};
         struct bench *bench = *state;
         int root, fd;
 
@@ -427,12 +443,28 @@ static void test_without_openat2(void **state) {
 
 static void test_secrets(void **state) {
         static const char *const secret[] = {
-                ".env",       ".ENV",     ".env.local",  "prod.env",   "server.pem",  "tls.key",   "id_rsa",
-                ".netrc",     ".npmrc",   ".git/config", ".ssh/known_hosts", ".aws/config", "credentials.json",
-                "a/.env",     "a/.ssh/x", "terraform.tfstate", "snipara-sandbox.cfg", ".snipara/tokens.json",
+                ".env",
+                ".ENV",
+                ".env.local",
+                "prod.env",
+                "server.pem",
+                "tls.key",
+                "id_rsa",
+                ".netrc",
+                ".npmrc",
+                ".git/config",
+                ".ssh/known_hosts",
+                ".aws/config",
+                "credentials.json",
+                "a/.env",
+                "a/.ssh/x",
+                "terraform.tfstate",
+                "snipara-sandbox.cfg",
+                ".snipara/tokens.json",
         };
-        static const char *const fine[] = {"env", ".env.example", "environment.py", "key", "monkey.txt", ".gitignore",
-                                           "id_rsa.pub", "a/b.md", ".github/workflows/x.yml", "pem", "tokens.py"};
+        static const char *const fine[] = {
+                "env",        ".env.example", "environment.py",          "key", "monkey.txt", ".gitignore",
+                "id_rsa.pub", "a/b.md",       ".github/workflows/x.yml", "pem", "tokens.py"};
         struct bench *bench = *state;
 
         for (size_t i = 0; i < sizeof(secret) / sizeof(secret[0]); i++)
@@ -488,7 +520,8 @@ static void test_configuration_files(void **state) {
         assert_refused(bench, "my.conf");
         assert_refused(bench, "innocent.txt");
         assert_refused(bench, "link.txt");
-        assert_true(read_path(bench, "other.conf")); /* relative to the project, which is allowed when nothing is said */
+        assert_true(
+                read_path(bench, "other.conf")); /* relative to the project, which is allowed when nothing is said */
         bench->tools = before;
         sbx_tools_free(tools);
         sbx_config_free(config);
@@ -502,7 +535,8 @@ static void test_hidden_from_clients(void **state) {
         struct sbx_error err = {0};
 
         assert_int_equal(sbx_tools_allow(bench->tools, SBX_CALLER_CLIENT, none, NULL), 0);
-        assert_int_equal(sbx_tools_call(bench->tools, "file_read", BYTES("{\"path\":\"x\"}"), &context, &out, &err), -EACCES);
+        assert_int_equal(sbx_tools_call(bench->tools, "file_read", BYTES("{\"path\":\"x\"}"), &context, &out, &err),
+                         -EACCES);
         assert_contains(err.hint, "client_tools");
         assert_int_equal(sbx_tools_list(bench->tools, &out, NULL), 0);
         assert_null(strstr(out.data, "file_read"));
@@ -512,9 +546,11 @@ static void test_hidden_from_clients(void **state) {
 /* ---- listing ---- */
 
 static void make_tree(struct bench *bench) {
-        static const char *const directories[] = {"root/src", "root/src/deep", "root/src/deep/er", "root/empty", "root/.git"};
-        static const char *const files[] = {"root/b.py", "root/a.md", "root/.hidden", "root/src/x.py", "root/src/deep/y.py",
-                                            "root/src/deep/er/z.py", "root/.git/HEAD.py"};
+        static const char *const directories[] = {"root/src", "root/src/deep", "root/src/deep/er", "root/empty",
+                                                  "root/.git"};
+        static const char *const files[] = {"root/b.py",        "root/a.md",          "root/.hidden",
+                                            "root/src/x.py",    "root/src/deep/y.py", "root/src/deep/er/z.py",
+                                            "root/.git/HEAD.py"};
 
         for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
                 make_directory(bench, directories[i]);
@@ -528,7 +564,9 @@ static const char *listed(struct bench *bench, const char *path, const char *pat
         json_t *file;
         size_t index, skip = strlen(bench->directory) + strlen("/root/");
 
-        assert_true(call(bench, "list_files", json_pack("{s:s, s:s, s:b}", "path", at(bench, path), "pattern", pattern, "recursive", (int)recursive)));
+        assert_true(call(bench, "list_files",
+                         json_pack("{s:s, s:s, s:b}", "path", at(bench, path), "pattern", pattern, "recursive",
+                                   (int)recursive)));
         text[0] = '\0';
         json_array_foreach(json_object_get(bench->report, "files"), index, file) {
                 size_t size = strlen(text);
@@ -576,7 +614,8 @@ static void test_list_failures(void **state) {
         struct bench *bench = *state;
 
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-                assert_false(call(bench, "list_files", json_pack("{s:s, s:s}", "path", at(bench, "root"), "pattern", bad[i])));
+                assert_false(call(bench, "list_files",
+                                  json_pack("{s:s, s:s}", "path", at(bench, "root"), "pattern", bad[i])));
                 assert_contains(text_of(bench, "error"), "pattern");
         }
         put_text(bench, "root/f", "x");
@@ -598,7 +637,8 @@ static void test_list_limits(void **state) {
                 snprintf(path + strlen(path), sizeof(path) - strlen(path), "/d");
                 make_directory(bench, path);
         }
-        assert_true(call(bench, "list_files", json_pack("{s:s, s:b, s:i}", "path", at(bench, "root"), "recursive", 1, "max_results", 1000)));
+        assert_true(call(bench, "list_files",
+                         json_pack("{s:s, s:b, s:i}", "path", at(bench, "root"), "recursive", 1, "max_results", 1000)));
         assert_true(is_true(bench, "truncated"));
         assert_int_equal(number_of(bench, "count"), 34); /* `self`, and 33 levels */
         /* A list that does not fit is shorter, and whole. */
@@ -607,13 +647,15 @@ static void test_list_limits(void **state) {
                 snprintf(path, sizeof(path), "root/many/%0100u", i);
                 put_text(bench, path, "");
         }
-        assert_true(call(bench, "list_files", json_pack("{s:s, s:i}", "path", at(bench, "root/many"), "max_results", 10000)));
+        assert_true(call(bench, "list_files",
+                         json_pack("{s:s, s:i}", "path", at(bench, "root/many"), "max_results", 10000)));
         assert_true(is_true(bench, "truncated"));
         assert_true(number_of(bench, "count") > 50 && number_of(bench, "count") < 600);
         text = json_string_value(json_object_get(json_array_get(json_object_get(bench->result, "content"), 0), "text"));
         assert_null(strstr(text, "[cut:"));
         bench->caller = SBX_CALLER_CODE;
-        assert_true(call(bench, "list_files", json_pack("{s:s, s:i}", "path", at(bench, "root/many"), "max_results", 10000)));
+        assert_true(call(bench, "list_files",
+                         json_pack("{s:s, s:i}", "path", at(bench, "root/many"), "max_results", 10000)));
         assert_int_equal(number_of(bench, "count"), 600);
 }
 
@@ -626,13 +668,37 @@ static void test_patterns(void **state) {
                 const char *pattern, *name;
                 bool matches;
         } cases[] = {
-                {"*", "", true},         {"*", "abc", true},      {"", "", true},          {"", "a", false},
-                {"a*c", "abc", true},    {"a*c", "abcd", false},  {"a*c*e", "abcde", true}, {"*.py", ".py", true},
-                {"?", "\xe2\x82\xac", true}, {"??", "\xe2\x82\xac", false}, {"[a-c]x", "bx", true}, {"[a-c]x", "dx", false},
-                {"[!a-c]x", "dx", true}, {"[!a-c]x", "ax", false}, {"[]]", "]", true},      {"[", "[", true},
-                {"[a", "[a", true},      {"a[", "a", false},      {"[\xe2\x82\xac]", "\xe2\x82\xac", true}, {"[a-]", "-", true},
-                {"**a", "bca", true},    {"a?", "a", false},      {"\\*", "\\x", true},    {"\xff*", "\xff" "a", true},
-                {"?", "\x80", true},     {"[!", "[!", true},      {"[]", "[]", true},      {"*[b]", "ab", true},
+                {"*", "", true},
+                {"*", "abc", true},
+                {"", "", true},
+                {"", "a", false},
+                {"a*c", "abc", true},
+                {"a*c", "abcd", false},
+                {"a*c*e", "abcde", true},
+                {"*.py", ".py", true},
+                {"?", "\xe2\x82\xac", true},
+                {"??", "\xe2\x82\xac", false},
+                {"[a-c]x", "bx", true},
+                {"[a-c]x", "dx", false},
+                {"[!a-c]x", "dx", true},
+                {"[!a-c]x", "ax", false},
+                {"[]]", "]", true},
+                {"[", "[", true},
+                {"[a", "[a", true},
+                {"a[", "a", false},
+                {"[\xe2\x82\xac]", "\xe2\x82\xac", true},
+                {"[a-]", "-", true},
+                {"**a", "bca", true},
+                {"a?", "a", false},
+                {"\\*", "\\x", true},
+                {"\xff*",
+                 "\xff"
+                 "a",
+                 true},
+                {"?", "\x80", true},
+                {"[!", "[!", true},
+                {"[]", "[]", true},
+                {"*[b]", "ab", true},
         };
         char hard[256], name[256];
 
