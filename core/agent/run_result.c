@@ -72,7 +72,9 @@ int sbx_result_complete(struct sbx_run *run, enum sbx_run_end end, const struct 
         members = totals(run, &sums, run->calls_made);
         if (members == NULL || last == NULL || json_object_update(members, last) < 0 ||
             json_object_set(members, "notices", run->notices) < 0 ||
-            (run->events != NULL && json_object_set(members, "events", run->events) < 0))
+            (run->events != NULL && json_object_set(members, "events", run->events) < 0) ||
+            (run->events == NULL && run->kind == SBX_RUN_COMPLETION &&
+             json_object_set_new(members, "events", json_array()) < 0))
                 r = -ENOMEM;
         pthread_mutex_unlock(&run->lock);
         if (r == 0 && run->kind == SBX_RUN_AGENT &&

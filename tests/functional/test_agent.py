@@ -44,8 +44,7 @@ class Agent(RunCase):
     def test_the_last_actions_are_carried_on(self):
         self.model("steps", 8)
         self.result("agent", *MEMORY, "Add it up")
-        prompts = [entry["body"]["messages"][1]["content"] for entry in self.requests()
-                   if "Add it up" in json.dumps(entry["body"]["messages"][1])]
+        prompts = [entry["body"]["messages"][1]["content"] for entry in self.requests() if entry["body"].get("tools")]
         self.assertIn("execute_python", prompts[-1])
         self.assertNotIn("Step 1 is done", prompts[-1])
         self.assertIn("Step 7 is done", prompts[-1])
@@ -114,7 +113,7 @@ class Mcp(RunCase):
             error, status = call(number, "snipara_agent_status", run_id=started["run_id"])
             if status["status"] != "running":
                 break
-        self.assertEqual((status["status"], status["result"]["answer"]), ("completed", "8"))
+        self.assertEqual((status["status"], status.get("result", status).get("answer")), ("completed", "8"), status)
         error, _ = call(10001, "snipara_agent_status", run_id="00000000")
         self.assertTrue(error)
 
