@@ -64,11 +64,13 @@ int http_failure(const struct http_exchange *exchange, CURLcode code) {
                 return sbx_error_set(exchange->err, -ENOMEM, origin, NULL, "out of memory");
         case CURLE_PEER_FAILED_VERIFICATION:
         case CURLE_SSL_CACERT_BADFILE:
-                return sbx_error_set(exchange->err, -EPROTO, origin,
-                                     "Check the certificate of the server, the clock, and the certificates of this system.",
-                                     "the certificate of %s is not to be trusted (%s)", place, curl_easy_strerror(code));
+                return sbx_error_set(
+                        exchange->err, -EPROTO, origin,
+                        "Check the certificate of the server, the clock, and the certificates of this system.",
+                        "the certificate of %s is not to be trusted (%s)", place, curl_easy_strerror(code));
         default:
-                return sbx_error_set(exchange->err, -EPROTO, origin, "Check that the address leads to the right server.",
+                return sbx_error_set(exchange->err, -EPROTO, origin,
+                                     "Check that the address leads to the right server.",
                                      "%s does not speak HTTP as it should (%s)", place, curl_easy_strerror(code));
         }
 }

@@ -11,7 +11,7 @@
 #define HTTP_NS_PER_MS UINT64_C(1000000)
 #define HTTP_HEADERS_MAX (256u * 1024u) /* of one answer, interim ones included */
 #define HTTP_CONNECT_TIMEOUT_MS 10000
-#define HTTP_IDLE_MAX 32       /* lines that wait for the next request; more are closed */
+#define HTTP_IDLE_MAX 32        /* lines that wait for the next request; more are closed */
 #define HTTP_LINE_CONNECTIONS 2 /* idle connections of one line: its requests come one after another */
 
 /* One request at a time: a transfer handle with the connections that it left open. */

@@ -25,9 +25,10 @@ static int add_header(struct http_exchange *exchange, const char *header) {
 
         for (const char *c = header; *c != '\0'; c++)
                 if ((unsigned char)*c < 0x20 || *c == 0x7F)
-                        return sbx_error_set(exchange->err, -EINVAL, exchange->http->origin,
-                                             "Look for a line break in a key or another setting that goes into headers.",
-                                             "a header for %s has control characters", exchange->place.text);
+                        return sbx_error_set(
+                                exchange->err, -EINVAL, exchange->http->origin,
+                                "Look for a line break in a key or another setting that goes into headers.",
+                                "a header for %s has control characters", exchange->place.text);
         longer = curl_slist_append(exchange->headers, header);
         if (longer == NULL)
                 return sbx_error_set(exchange->err, -ENOMEM, exchange->http->origin, NULL, "out of memory");
@@ -38,7 +39,8 @@ static int add_header(struct http_exchange *exchange, const char *header) {
 static int add_headers(struct http_exchange *exchange) {
         int r = add_header(exchange, "Expect:"); /* no waiting for 100-continue */
 
-        for (const char *const *header = exchange->request->headers; r == 0 && header != NULL && *header != NULL; header++)
+        for (const char *const *header = exchange->request->headers; r == 0 && header != NULL && *header != NULL;
+             header++)
                 r = add_header(exchange, *header);
         return r;
 }
@@ -180,7 +182,8 @@ static int transfer(struct http_exchange *exchange, const struct sbx_call *call)
                         moved = bytes_moved(exchange);
                         idle_until = now + idle_ns;
                 }
-                if (curl_multi_poll(multi, &cancel, extra, wait_ms(now, call->deadline_ns, idle_until), NULL) != CURLM_OK)
+                if (curl_multi_poll(multi, &cancel, extra, wait_ms(now, call->deadline_ns, idle_until), NULL) !=
+                    CURLM_OK)
                         return http_failure(exchange, CURLE_OUT_OF_MEMORY);
                 now = now_ns();
         }

@@ -7,7 +7,7 @@
 #define LLM_CALLS_MAX 256 /* tool calls of one answer */
 
 struct llm_tool_call {
-        char *id, *name; /* NULL: none was given */
+        char *id, *name;           /* NULL: none was given */
         struct llm_text arguments; /* as the model wrote them, JSON or not */
         int64_t index;             /* in the stream */
 };
@@ -43,7 +43,8 @@ int llm_answer_add_call(struct llm_answer *answer, int64_t index, const char *id
 /* What a provider calls the end, in the words of chat completions; NULL: it says nothing. */
 void llm_answer_set_finish(struct llm_answer *answer, const char *reason);
 
-/* The chat-completions response, usage and cost included. Calls without an id get one, and arguments that are empty become
+/* The chat-completions response, usage and cost included. Calls without an id get one, and arguments that are empty
+ * become
  * "{}"; all else is as the model said it. `cost_usd` negative: unknown. Returns out->error. */
 int llm_answer_encode(const struct llm_answer *answer, const char *model, bool estimated, double cost_usd,
                       struct llm_text *out);

@@ -3,9 +3,8 @@
 #include "dialect.h"
 #include "util.h"
 
-#define DEFAULT_MAX_TOKENS 4096 /* the API demands a number */
+#define DEFAULT_MAX_TOKENS 4096   /* the API demands a number */
 #define NO_CONTENT "(no content)" /* the API refuses messages and blocks without text */
-
 
 bool llm_wants_json_tool(const json_t *request) {
         const char *type = llm_json_string(json_object_get(request, "response_format"), "type");
@@ -30,8 +29,8 @@ static int append_image(json_t *blocks, const char *url) {
         const char *comma = strchr(url, ','), *semicolon = strchr(url, ';');
 
         if (strncmp(url, "data:", 5) != 0)
-                return append_new(blocks, json_pack("{s:s, s:{s:s, s:s}}", "type", "image", "source", "type", "url", "url",
-                                                    url));
+                return append_new(
+                        blocks, json_pack("{s:s, s:{s:s, s:s}}", "type", "image", "source", "type", "url", "url", url));
         if (comma == NULL || semicolon == NULL || semicolon > comma || strncmp(semicolon, ";base64,", 8) != 0)
                 return -EINVAL;
         return append_new(blocks, json_pack("{s:s, s:{s:s, s:s%, s:s}}", "type", "image", "source", "type", "base64",
@@ -85,7 +84,8 @@ static json_t *parse_arguments(const json_t *arguments) {
                 return json_object();
         if (json_string_length(arguments) == 0)
                 return json_object();
-        if (llm_json_parse((struct sbx_bytes){json_string_value(arguments), json_string_length(arguments)}, &parsed, NULL) == 0)
+        if (llm_json_parse((struct sbx_bytes){json_string_value(arguments), json_string_length(arguments)}, &parsed,
+                           NULL) == 0)
                 return parsed;
         return json_pack("{s:O}", "unreadable_arguments", arguments);
 }
@@ -192,7 +192,8 @@ static int set_messages(json_t *body, const json_t *request, struct sbx_error *e
                         r = add_message(messages, &system, message);
                 if (r == -EINVAL)
                         return sbx_error_set(err, r, LLM_ORIGIN, NULL,
-                                             "messages[%zu] has a role or content that Anthropic's API has no form for", index);
+                                             "messages[%zu] has a role or content that Anthropic's API has no form for",
+                                             index);
         }
         if (r == 0 && system.size > 0)
                 r = set(body, "system", json_stringn(system.data, system.size));
@@ -209,7 +210,8 @@ static int append_tool(json_t *tools, const json_t *function) {
         if (name == NULL)
                 return -EINVAL;
         tool = json_pack("{s:s, s:o}", "name", name, "input_schema",
-                         json_is_object(schema) ? json_incref(schema) : json_pack("{s:s, s:{}}", "type", "object", "properties"));
+                         json_is_object(schema) ? json_incref(schema)
+                                                : json_pack("{s:s, s:{}}", "type", "object", "properties"));
         if (tool != NULL && description != NULL && set(tool, "description", json_string(description)) < 0) {
                 json_decref(tool);
                 return -ENOMEM;
@@ -218,7 +220,8 @@ static int append_tool(json_t *tools, const json_t *function) {
 }
 
 static int append_answer_tool(json_t *tools, const json_t *request) {
-        json_t *schema = json_object_get(json_object_get(json_object_get(request, "response_format"), "json_schema"), "schema");
+        json_t *schema =
+                json_object_get(json_object_get(json_object_get(request, "response_format"), "json_schema"), "schema");
 
         if (!json_is_object(schema))
                 return -EINVAL;
@@ -248,9 +251,8 @@ static int set_tools(json_t *body, const json_t *request, struct sbx_error *err)
         size_t index;
         int r = set(body, "tools", tools);
 
-        json_array_foreach(json_object_get(request, "tools"), index, tool)
-                if (r == 0)
-                        r = append_tool(tools, json_object_get(tool, "function"));
+        json_array_foreach(json_object_get(request, "tools"), index, tool) if (r == 0) r =
+                append_tool(tools, json_object_get(tool, "function"));
         if (r == 0 && wants_json)
                 r = append_answer_tool(tools, request);
         if (r == -EINVAL)
@@ -276,9 +278,8 @@ static int set_stops(json_t *body, const json_t *request) {
 
         if (r == 0 && json_is_string(stop))
                 r = json_array_append(stops, (json_t *)stop) < 0 ? -ENOMEM : 0;
-        json_array_foreach(stop, index, item)
-                if (r == 0 && json_is_string(item) && json_array_append(stops, (json_t *)item) < 0)
-                        r = -ENOMEM;
+        json_array_foreach(stop, index, item) if (r == 0 && json_is_string(item) &&
+                                                  json_array_append(stops, (json_t *)item) < 0) r = -ENOMEM;
         if (r == 0 && json_array_size(stops) == 0)
                 json_object_del(body, "stop_sequences");
         return r;

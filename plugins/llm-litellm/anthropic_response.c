@@ -3,7 +3,6 @@
 #include "dialect.h"
 #include "util.h"
 
-
 static void take_usage(struct llm_answer *answer, const json_t *usage) {
         struct llm_usage *found = &answer->usage;
         int64_t fresh, written = 0, cached = 0;
@@ -50,7 +49,8 @@ static int take_block(struct llm_answer *answer, const json_t *block, size_t ind
                 *answered = true;
                 return say_json(answer, input);
         }
-        r = llm_answer_add_call(answer, (int64_t)index, llm_json_string(block, "id"), llm_json_string(block, "name"), &call);
+        r = llm_answer_add_call(answer, (int64_t)index, llm_json_string(block, "id"), llm_json_string(block, "name"),
+                                &call);
         return r < 0 || input == NULL ? r : llm_json_encode(input, &call->arguments);
 }
 
@@ -69,9 +69,8 @@ int llm_anthropic_decode(const json_t *body, bool wants_json, struct llm_answer 
         if (!json_is_array(content))
                 return -EBADMSG;
         r = take_names(answer, body);
-        json_array_foreach(content, index, block)
-                if (r == 0)
-                        r = take_block(answer, block, index, wants_json, &answered);
+        json_array_foreach(content, index, block) if (r == 0) r =
+                take_block(answer, block, index, wants_json, &answered);
         take_usage(answer, json_object_get(body, "usage"));
         llm_answer_set_finish(answer, llm_json_string(body, "stop_reason"));
         answer->ended = true;
@@ -84,8 +83,8 @@ static int tell(struct llm_stream *stream, json_t *delta, const char *finish) {
         const struct llm_answer *answer = stream->answer;
         _cleanup_text_ struct llm_text text = LLM_TEXT(SIZE_MAX / 4);
         _cleanup_json_ json_t *chunk =
-                json_pack("{s:s, s:s, s:i, s:s, s:[{s:i, s:o, s:s?}]}", "id", answer->id != NULL ? answer->id : "", "object",
-                          "chat.completion.chunk", "created", (int)time(NULL), "model",
+                json_pack("{s:s, s:s, s:i, s:s, s:[{s:i, s:o, s:s?}]}", "id", answer->id != NULL ? answer->id : "",
+                          "object", "chat.completion.chunk", "created", (int)time(NULL), "model",
                           answer->model != NULL ? answer->model : stream->route->name, "choices", "index", 0, "delta",
                           delta, "finish_reason", finish);
 
@@ -110,8 +109,9 @@ static int tell_call(struct llm_stream *stream, const struct llm_tool_call *call
                             json_pack("{s:[{s:i, s:s?, s:s, s:{s:s?, s:s}}]}", "tool_calls", "index", (int)number, "id",
                                       call->id, "type", "function", "function", "name", call->name, "arguments", ""),
                             NULL);
-        return tell(stream, json_pack("{s:[{s:i, s:{s:s%}}]}", "tool_calls", "index", (int)number, "function", "arguments",
-                                      arguments, size),
+        return tell(stream,
+                    json_pack("{s:[{s:i, s:{s:s%}}]}", "tool_calls", "index", (int)number, "function", "arguments",
+                              arguments, size),
                     NULL);
 }
 
@@ -140,7 +140,8 @@ static int start_block(struct llm_stream *stream, int64_t index, const json_t *b
                 llm_text_clear(&stream->answer->content);
                 return 0;
         }
-        r = llm_answer_add_call(stream->answer, index, llm_json_string(block, "id"), llm_json_string(block, "name"), &call);
+        r = llm_answer_add_call(stream->answer, index, llm_json_string(block, "id"), llm_json_string(block, "name"),
+                                &call);
         if (r == 0)
                 r = tell_call(stream, call, "", 0, true);
         if (r < 0 || json_object_size(input) == 0)

@@ -35,8 +35,8 @@ static void free_completion(struct completion *completion) {
 
 /* What became of one attempt. */
 struct outcome {
-        int code; /* 0: answered */
-        bool again; /* another attempt may do better */
+        int code;     /* 0: answered */
+        bool again;   /* another attempt may do better */
         bool at_once; /* no need to wait for it: the request was changed */
         uint64_t retry_after_ms;
         struct sbx_error error;
@@ -78,7 +78,8 @@ static void judge_refusal(struct completion *completion, const struct llm_receiv
 }
 
 /* An error object that came with a 2xx status. */
-static void judge_reported(struct completion *completion, const struct llm_receiver *receiver, struct outcome *outcome) {
+static void judge_reported(struct completion *completion, const struct llm_receiver *receiver,
+                           struct outcome *outcome) {
         _cleanup_text_ struct llm_text text = LLM_TEXT(1 << 20);
         struct llm_refusal refusal;
 
@@ -108,7 +109,8 @@ static void judge_unreadable(struct completion *completion, const struct llm_rec
                 llm_unreadable_report(&completion->route, &refusal, code, "the answer breaks off before its end",
                                       &outcome->error);
         else
-                llm_unreadable_report(&completion->route, &refusal, -EBADMSG, "the answer can't be read", &outcome->error);
+                llm_unreadable_report(&completion->route, &refusal, -EBADMSG, "the answer can't be read",
+                                      &outcome->error);
         outcome->again = code == -ECONNRESET && !receiver->stream.told;
 }
 
@@ -138,11 +140,12 @@ static void attempt(struct completion *completion, struct llm_receiver *receiver
         int r;
 
         completion->attempts++;
-        r = sbx_http_perform(completion->instance->http, &request, completion->call, &receiver->response, &outcome->error);
+        r = sbx_http_perform(completion->instance->http, &request, completion->call, &receiver->response,
+                             &outcome->error);
         if (r < 0 && outcome->error.code == 0)
                 sbx_error_set(&outcome->error, r, LLM_ORIGIN, NULL, "the answer can't be used");
         if (r == -EREMOTEIO && receiver->stream.error != NULL) {
-                outcome->error = (struct sbx_error){0};
+                outcome->error = (struct sbx_error){0}; /* of the transport, which knows less */
                 judge_reported(completion, receiver, outcome);
                 return;
         }
@@ -151,7 +154,7 @@ static void attempt(struct completion *completion, struct llm_receiver *receiver
                 judge_unreadable(completion, receiver, r, outcome);
                 return;
         }
-        if (r < 0) {
+        if (r < 0 && !(r == -ECONNRESET && llm_receiver_is_whole(receiver))) {
                 judge_transport(completion, receiver, r, outcome);
                 return;
         }
@@ -174,7 +177,8 @@ static void estimate_usage(const struct completion *completion, struct llm_answe
         size_t said = answer->content.size;
 
         for (size_t i = 0; i < answer->call_count; i++)
-                said += answer->calls[i].arguments.size + (answer->calls[i].name != NULL ? strlen(answer->calls[i].name) : 0);
+                said += answer->calls[i].arguments.size +
+                        (answer->calls[i].name != NULL ? strlen(answer->calls[i].name) : 0);
         answer->usage = (struct llm_usage){.prompt = (int64_t)(completion->body.size / 4 + 1),
                                            .completion = (int64_t)(said / 4 + 1)};
 }
@@ -231,7 +235,8 @@ static int encode(struct completion *completion, struct sbx_error *err) {
 }
 
 /* 1: try again. */
-static int prepare_again(struct completion *completion, struct outcome *outcome, unsigned *waits, struct sbx_error *err) {
+static int prepare_again(struct completion *completion, struct outcome *outcome, unsigned *waits,
+                         struct sbx_error *err) {
         const struct llm_settings *settings = &completion->instance->settings;
         int r;
 
@@ -282,7 +287,8 @@ static int begin(struct completion *completion, struct sbx_bytes request, struct
                 return llm_nomem(err);
         if (r < 0)
                 return sbx_error_set(err, r == -E2BIG ? r : -EINVAL, LLM_ORIGIN, NULL,
-                                     r == -E2BIG ? "the request is larger than 96 MiB" : "the request is not a JSON object");
+                                     r == -E2BIG ? "the request is larger than 96 MiB"
+                                                 : "the request is not a JSON object");
         model = llm_json_string(completion->request, "model");
         if (model == NULL)
                 model = settings->model;
@@ -296,8 +302,8 @@ static int begin(struct completion *completion, struct sbx_bytes request, struct
         completion->manner = (struct llm_manner){.stream = completion->events != NULL,
                                                  .has_temperature = settings->has_temperature,
                                                  .temperature = settings->temperature};
-        if (llm_headers_make(&completion->route, completion->manner.stream ? "text/event-stream, application/json"
-                                                                           : "application/json",
+        if (llm_headers_make(&completion->route,
+                             completion->manner.stream ? "text/event-stream, application/json" : "application/json",
                              &completion->headers) < 0)
                 return llm_nomem(err);
         return encode(completion, err);

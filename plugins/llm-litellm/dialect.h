@@ -23,16 +23,17 @@ struct llm_stream {
         struct llm_answer *answer;
         const struct sbx_provider_events *events;
         const struct llm_route *route;
-        bool wants_json;         /* the answer comes as arguments of LLM_ANSWER_TOOL */
-        int64_t answer_block;    /* which block of the stream that is; -1: none yet */
-        bool told;               /* something reached the caller */
-        json_t *error;           /* the server reported one within the stream; owned */
+        bool wants_json;      /* the answer comes as arguments of LLM_ANSWER_TOOL */
+        int64_t answer_block; /* which block of the stream that is; -1: none yet */
+        bool told;            /* something reached the caller */
+        json_t *error;        /* the server reported one within the stream; owned */
 };
 /* Hands a chunk to the caller. */
 void llm_stream_tell(struct llm_stream *stream, struct sbx_bytes chunk);
 
 struct llm_dialect {
-        /* Appends the body. -EINVAL with an error: the request has no messages, or such that the API has no form for. */
+        /* Appends the body. -EINVAL with an error: the request has no messages, or such that the API has no form for.
+         */
         int (*encode)(const json_t *request, const struct llm_route *route, const struct llm_manner *manner,
                       struct llm_text *body, struct sbx_error *err);
         /* A whole answer. -EBADMSG: not an answer of this API; -ENOMEM, -EFBIG. */

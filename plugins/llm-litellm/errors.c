@@ -19,7 +19,8 @@ static void free_words(struct words *words) {
         json_decref(words->json);
 }
 
-/* {"error": {"message", "type", "code"}} (OpenAI, Anthropic, OpenRouter), {"error": "..."} (Ollama), {"message"} (Mistral),
+/* {"error": {"message", "type", "code"}} (OpenAI, Anthropic, OpenRouter), {"error": "..."} (Ollama), {"message"}
+ * (Mistral),
  * {"detail": "..." or [{"msg"}]} (what FastAPI makes). Gemini puts the object into an array. */
 static void read_words(struct sbx_bytes body, struct words *ret_words) {
         json_t *root = NULL, *error, *detail;
@@ -59,7 +60,8 @@ bool llm_is_html(const char *content_type, struct sbx_bytes body) {
                 text++;
                 size--;
         }
-        return (size >= 9 && strncasecmp(text, "<!doctype", 9) == 0) || (size >= 5 && strncasecmp(text, "<html", 5) == 0);
+        return (size >= 9 && strncasecmp(text, "<!doctype", 9) == 0) ||
+               (size >= 5 && strncasecmp(text, "<html", 5) == 0);
 }
 
 static bool says(const char *text, const char *word) {
@@ -87,9 +89,9 @@ static unsigned status_of(const struct llm_refusal *refusal, const struct words 
         static const struct {
                 const char *word;
                 unsigned status;
-        } types[] = {{"overloaded", 529},   {"rate_limit", 429},  {"authentication", 401}, {"permission", 403},
-                     {"not_found", 404},    {"too_large", 413},   {"insufficient_quota", 429}, {"invalid_request", 400},
-                     {"billing", 402}};
+        } types[] = {{"overloaded", 529},         {"rate_limit", 429},      {"authentication", 401},
+                     {"permission", 403},         {"not_found", 404},       {"too_large", 413},
+                     {"insufficient_quota", 429}, {"invalid_request", 400}, {"billing", 402}};
 
         if (refusal->status >= 300)
                 return refusal->status;
@@ -102,16 +104,28 @@ static unsigned status_of(const struct llm_refusal *refusal, const struct words 
 }
 
 static int code_of(unsigned status, const struct words *words) {
-        static const char *const too_long[] = {"context_length", "context length", "context window", "prompt is too long",
-                                               "maximum context", "too many tokens", "request_too_large",
-                                               "input is too long", "exceeds the maximum number of tokens",
-                                               "reduce the length", NULL};
-        static const char *const no_credit[] = {"insufficient_quota", "credit balance", "exceeded your current quota",
-                                                "insufficient credit", "insufficient balance", "billing", NULL};
-        static const char *const no_model[] = {"model_not_found", "invalid model", "not a valid model", "unknown model",
-                                               "model not found", "invalid_model", "does not exist",
-                                               "deploymentnotfound", NULL};
-        static const char *const bad_key[] = {"invalid_api_key", "invalid api key", "api key not valid",
+        static const char *const too_long[] = {"context_length",
+                                               "context length",
+                                               "context window",
+                                               "prompt is too long",
+                                               "maximum context",
+                                               "too many tokens",
+                                               "request_too_large",
+                                               "input is too long",
+                                               "exceeds the maximum number of tokens",
+                                               "reduce the length",
+                                               NULL};
+        static const char *const no_credit[] = {"insufficient_quota",
+                                                "credit balance",
+                                                "exceeded your current quota",
+                                                "insufficient credit",
+                                                "insufficient balance",
+                                                "billing",
+                                                NULL};
+        static const char *const no_model[] = {"model_not_found", "invalid model",      "not a valid model",
+                                               "unknown model",   "model not found",    "invalid_model",
+                                               "does not exist",  "deploymentnotfound", NULL};
+        static const char *const bad_key[] = {"invalid_api_key",   "invalid api key",      "api key not valid",
                                               "incorrect api key", "authentication_error", NULL};
 
         if (status == 401 || status == 403)
@@ -143,13 +157,15 @@ static void write_hint(const struct llm_route *route, int code, unsigned status,
                 if (route->key == NULL)
                         snprintf(hint, size, "Set %s: the server wants a key.", route->key_variable);
                 else
-                        snprintf(hint, size, "Check %s, and that the key may use %s.", route->key_variable, route->name);
+                        snprintf(hint, size, "Check %s, and that the key may use %s.", route->key_variable,
+                                 route->name);
                 break;
         case -ENOENT:
                 snprintf(hint, size, "Check the name of the model, and the address (%s).", route->place);
                 break;
         case -E2BIG:
-                snprintf(hint, size, "Send less, or use a model with a larger context; data can stay in variables of a session.");
+                snprintf(hint, size,
+                         "Send less, or use a model with a larger context; data can stay in variables of a session.");
                 break;
         case -EDQUOT:
                 snprintf(hint, size, "Look at the plan and the balance of the account at %s.", route->provider->name);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a provider's refusal means: one of the codes of provider.h, and words for whoever has to do something about it. */
+/* What a provider's refusal means: one of the codes of provider.h, and words for whoever has to do something about it.
+ */
 #pragma once
 
 #include "json.h"
 #include "route.h"
 
 struct llm_refusal {
-        unsigned status; /* of the answer; 0: reported within a stream */
+        unsigned status;                       /* of the answer; 0: reported within a stream */
         const char *content_type, *request_id; /* never NULL */
         struct sbx_bytes body;
         uint64_t retry_after_ms;

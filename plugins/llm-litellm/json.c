@@ -102,36 +102,40 @@ static void repair_escapes(struct llm_text *out, const char *p, size_t size) {
         llm_text_append(out, run, (size_t)(end - run));
 }
 
+/* -EBADMSG, or -ENOMEM, which jansson tells with a code, and sometimes with nothing at all. */
+static int load(struct sbx_bytes text, json_t **ret_value) {
+        json_error_t fault;
+
+        memset(&fault, 0, sizeof(fault));
+        *ret_value = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
+        if (*ret_value != NULL)
+                return 0;
+        return fault.text[0] == '\0' || json_error_code(&fault) == json_error_out_of_memory ? -ENOMEM : -EBADMSG;
+}
+
 static int parse_repaired(struct sbx_bytes text, json_t **ret_value) {
         _cleanup_text_ struct llm_text valid = LLM_TEXT(text.size * 3), whole = LLM_TEXT(text.size * 3);
-        json_error_t fault;
 
         if (llm_text_repaired(&valid, text.data, text.size) < 0)
                 return -ENOMEM;
         repair_escapes(&whole, valid.data, valid.size);
-        if (whole.error != 0)
-                return -ENOMEM;
-        *ret_value = json_loadb(whole.data, whole.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
-        return *ret_value != NULL ? 0 : json_error_code(&fault) == json_error_out_of_memory ? -ENOMEM : -EBADMSG;
+        return whole.error != 0 ? -ENOMEM : load(llm_text_bytes(&whole), ret_value);
 }
 
 int llm_json_parse(struct sbx_bytes text, json_t **ret_object, bool *ret_repaired) {
         _cleanup_json_ json_t *value = NULL;
-        json_error_t fault;
         bool repaired = false;
         int r;
 
         if (text.size == 0 || !has_sane_structure(text))
                 return -EBADMSG;
-        value = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
-        if (value == NULL) {
-                if (json_error_code(&fault) == json_error_out_of_memory)
-                        return -ENOMEM;
+        r = load(text, &value);
+        if (r == -EBADMSG) {
                 r = parse_repaired(text, &value);
-                if (r < 0)
-                        return r;
                 repaired = true;
         }
+        if (r < 0)
+                return r;
         if (!json_is_object(value))
                 return -EBADMSG;
         *ret_object = steal_pointer(value);

@@ -15,9 +15,9 @@ static inline void llm_cleanup_json(json_t **value) {
 }
 #define _cleanup_json_ __attribute__((cleanup(llm_cleanup_json)))
 
-/* An object. Bytes that are not UTF-8 and halves of surrogate pairs become U+FFFD, and *ret_repaired (may be NULL) tells.
- * -EBADMSG: not a JSON object, duplicate keys, nested deeper than LLM_JSON_DEPTH_MAX, more than LLM_JSON_VALUES_MAX values;
- * -ENOMEM. */
+/* An object. Bytes that are not UTF-8 and halves of surrogate pairs become U+FFFD, and *ret_repaired (may be NULL)
+ * tells. -EBADMSG: not a JSON object, duplicate keys, nested deeper than LLM_JSON_DEPTH_MAX, more than
+ * LLM_JSON_VALUES_MAX values; -ENOMEM. */
 int llm_json_parse(struct sbx_bytes text, json_t **ret_object, bool *ret_repaired);
 
 /* A member that is a string without NUL; NULL: there is none. Borrowed. */

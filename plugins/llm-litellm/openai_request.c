@@ -29,7 +29,8 @@ static int set_limits(json_t *body, const struct llm_route *route, const struct 
         else if (manner->has_temperature && !reasoning && json_object_get(body, "temperature") == NULL)
                 r = set(body, "temperature", json_real(manner->temperature));
         if (r == 0 && (reasoning || manner->completion_tokens) && json_object_get(body, "max_tokens") != NULL) {
-                r = json_object_set(body, "max_completion_tokens", json_object_get(body, "max_tokens")) < 0 ? -ENOMEM : 0;
+                r = json_object_set(body, "max_completion_tokens", json_object_get(body, "max_tokens")) < 0 ? -ENOMEM
+                                                                                                            : 0;
                 json_object_del(body, "max_tokens");
         }
         return r;
@@ -69,6 +70,5 @@ static int encode(const json_t *request, const struct llm_route *route, const st
                 return sbx_error_set(err, -E2BIG, LLM_ORIGIN, NULL, "the request is larger than %zu bytes", out->max);
         return r < 0 ? llm_nomem(err) : 0;
 }
-
 
 const struct llm_dialect llm_openai = {encode, llm_openai_decode, llm_openai_event};

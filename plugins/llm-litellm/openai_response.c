@@ -3,7 +3,6 @@
 #include "dialect.h"
 #include "util.h"
 
-
 /* Text, or an array of parts with text in them. */
 static int take_content(struct llm_answer *answer, const json_t *content) {
         const json_t *part;
@@ -146,9 +145,8 @@ int llm_openai_event(struct llm_stream *stream, const json_t *event, struct sbx_
         r = take_names(answer, event);
         if (r == 0)
                 r = take_content(answer, json_object_get(delta, "content"));
-        json_array_foreach(json_object_get(delta, "tool_calls"), index, fragment)
-                if (r == 0)
-                        r = take_fragment(answer, fragment);
+        json_array_foreach(json_object_get(delta, "tool_calls"), index, fragment) if (r == 0) r =
+                take_fragment(answer, fragment);
         take_usage(answer, json_object_get(event, "usage"));
         llm_answer_set_finish(answer, llm_json_string(choice, "finish_reason"));
         if (r == 0 && choice != NULL)

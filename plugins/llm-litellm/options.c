@@ -7,21 +7,23 @@
 #include "util.h"
 
 #define OPTION(option_type, option_name, text, ...)                                                                    \
-        {.struct_size = sizeof(struct sbx_option),                                                                     \
-         .type = SBX_OPTION_##option_type,                                                                             \
-         .name = option_name,                                                                                          \
-         .help = text,                                                                                                 \
-         __VA_ARGS__}
+        {                                                                                                              \
+                .struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##option_type, .name = option_name,       \
+                .help = text, __VA_ARGS__                                                                              \
+        }
 
 const struct sbx_option llm_options[] = {
-        OPTION(STRING, "api_base", "Address that is asked instead of the program's api_base or the model's own provider."),
+        OPTION(STRING, "api_base",
+               "Address that is asked instead of the program's api_base or the model's own provider."),
         OPTION(STRING, "api_key", "API key for this entry; better set in the environment than in a file.",
                .flags = SBX_OPTION_SECRET),
         OPTION(BOOL, "allow_plain_http", "Send a key over http:// to a host that is not this one.",
                .default_value = "false"),
-        OPTION(INT, "max_retries", "Times that a request is sent again after a rate limit, a fault of the server, or no answer.",
+        OPTION(INT, "max_retries",
+               "Times that a request is sent again after a rate limit, a fault of the server, or no answer.",
                .default_value = "2", .unit = "times", .minimum = 0, .maximum = 20),
-        OPTION(DURATION, "retry_delay", "Wait before the first of them, doubled each time, unless the server names a time.",
+        OPTION(DURATION, "retry_delay",
+               "Wait before the first of them, doubled each time, unless the server names a time.",
                .default_value = "500ms", .minimum = 1, .maximum = 60000),
         OPTION(DURATION, "idle_timeout", "A request ends when no byte of the answer has come for so long.",
                .default_value = "5m", .minimum = 1, .maximum = 3600000),
@@ -30,7 +32,8 @@ const struct sbx_option llm_options[] = {
         OPTION(SIZE, "max_response", "Longest answer that is taken.", .default_value = "16m", .minimum = 65536,
                .maximum = 268435456),
         OPTION(PATH, "prices", "File with prices of models, which win over those that are installed."),
-        OPTION(STRING, "proxy", "HTTP proxy; \"none\": not even that of the environment (HTTPS_PROXY)."),
+        OPTION(STRING, "proxy", "HTTP proxy; \"none\": not even that of the environment (HTTPS_PROXY).",
+               .flags = SBX_OPTION_SECRET), /* a password may be in it */
         OPTION(PATH, "ca_file", "Certificates to trust, instead of the system's."),
         {.struct_size = sizeof(struct sbx_option)},
 };

@@ -37,8 +37,8 @@ static bool is_price(const json_t *value) {
 static int check_entry(const char *path, const char *name, const json_t *entry, struct sbx_error *err) {
         const json_t *cached = json_object_get(entry, "cached_input_per_million");
 
-        if (is_price(json_object_get(entry, "input_per_million")) && is_price(json_object_get(entry, "output_per_million")) &&
-            (cached == NULL || is_price(cached)))
+        if (is_price(json_object_get(entry, "input_per_million")) &&
+            is_price(json_object_get(entry, "output_per_million")) && (cached == NULL || is_price(cached)))
                 return 0;
         return sbx_error_set(err, -EINVAL, LLM_ORIGIN,
                              "Give input_per_million and output_per_million as US dollars for a million tokens.",
@@ -96,8 +96,8 @@ void llm_prices_free(struct llm_prices *prices) {
         *prices = (struct llm_prices){{NULL, NULL}};
 }
 
-/* "-2024-08-06", "-20250514", "-0613", "-001", "-latest", "@20250514", and several of them: the same model, and the same
- * price. "-32k", "-turbo", "-4" are other models. */
+/* "-2024-08-06", "-20250514", "-0613", "-001", "-latest", "@20250514", and several of them: the same model, and the
+ * same price. "-32k", "-turbo", "-4" are other models. */
 static bool is_version(const char *text) {
         while (*text != '\0') {
                 size_t digits;
@@ -111,8 +111,9 @@ static bool is_version(const char *text) {
                 }
                 for (digits = 0; isdigit((unsigned char)text[digits]);)
                         digits++;
-                if (digits == 4 && text[4] == '-' && isdigit((unsigned char)text[5]) && isdigit((unsigned char)text[6]) &&
-                    text[7] == '-' && isdigit((unsigned char)text[8]) && isdigit((unsigned char)text[9]))
+                if (digits == 4 && text[4] == '-' && isdigit((unsigned char)text[5]) &&
+                    isdigit((unsigned char)text[6]) && text[7] == '-' && isdigit((unsigned char)text[8]) &&
+                    isdigit((unsigned char)text[9]))
                         digits = 10;
                 if (digits < 3)
                         return false;

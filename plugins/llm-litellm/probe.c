@@ -48,8 +48,10 @@ static int check_key(const struct llm_instance *instance, const struct llm_route
                 return r;
         request.headers = (const char *const *)headers.lines;
         r = sbx_http_perform(instance->http, &request, call, &response, &err);
-        if (r == 0 && response.status == 404 && !llm_is_html(response.content_type, (struct sbx_bytes){response.body, response.body_size}))
-                report(events, SBX_PROBE_OK, "provider", "it answers; it lists no models, so that the key was not tried", NULL);
+        if (r == 0 && response.status == 404 &&
+            !llm_is_html(response.content_type, (struct sbx_bytes){response.body, response.body_size}))
+                report(events, SBX_PROBE_OK, "provider",
+                       "it answers; it lists no models, so that the key was not tried", NULL);
         else if (r == 0 && (response.status < 200 || response.status > 299)) {
                 struct llm_refusal refusal = {.status = response.status,
                                               .content_type = response.content_type,
@@ -60,7 +62,8 @@ static int check_key(const struct llm_instance *instance, const struct llm_route
                 r = llm_refusal_report(route, &refusal, &err);
         } else if (r == 0) {
                 report(events, SBX_PROBE_OK, "provider",
-                       route->key != NULL ? "it answers, and takes the key" : "it answers; no key is set, and none was asked for",
+                       route->key != NULL ? "it answers, and takes the key"
+                                          : "it answers; no key is set, and none was asked for",
                        NULL);
                 check_model(events, route, &response);
         }
@@ -80,7 +83,8 @@ int llm_probe(void *data, const struct sbx_probe_events *events, const struct sb
         int r;
 
         if (model == NULL) {
-                report(events, SBX_PROBE_WARNING, "model", "none is configured", "Set model, as in model = \"openai/gpt-4o-mini\".");
+                report(events, SBX_PROBE_WARNING, "model", "none is configured",
+                       "Set model, as in model = \"openai/gpt-4o-mini\".");
                 return 0;
         }
         r = llm_route_find(&instance->settings, model, &route, &err);
@@ -89,7 +93,8 @@ int llm_probe(void *data, const struct sbx_probe_events *events, const struct sb
                 report(events, r == -EACCES ? SBX_PROBE_WARNING : SBX_PROBE_FAILED, "route", err.message, err.hint);
                 return r == -EACCES ? 0 : r;
         }
-        snprintf(detail, sizeof(detail), "%s is asked at %s%s%s", model, route.place, route.key != NULL ? " with the key of " : "",
+        snprintf(detail, sizeof(detail), "%s is asked at %s%s%s", model, route.place,
+                 route.key != NULL ? " with the key of " : "",
                  route.key != NULL ? route.key_variable : ", without a key");
         report(events, SBX_PROBE_OK, "route", detail, NULL);
         if (route.check_url == NULL) {

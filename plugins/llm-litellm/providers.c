@@ -111,10 +111,10 @@ const struct llm_provider *llm_provider_find(const char *name, size_t size) {
 const struct llm_provider *llm_provider_guess(const char *model) {
         static const struct {
                 const char *prefix, *provider;
-        } guesses[] = {{"gpt-", "openai"},     {"chatgpt-", "openai"},  {"o1", "openai"},
-                       {"o3", "openai"},       {"o4-", "openai"},       {"ft:gpt-", "openai"},
-                       {"claude-", "anthropic"}, {"gemini-", "gemini"}, {"deepseek-", "deepseek"},
-                       {"mistral-", "mistral"}, {"grok-", "xai"}};
+        } guesses[] = {{"gpt-", "openai"},       {"chatgpt-", "openai"}, {"o1", "openai"},
+                       {"o3", "openai"},         {"o4-", "openai"},      {"ft:gpt-", "openai"},
+                       {"claude-", "anthropic"}, {"gemini-", "gemini"},  {"deepseek-", "deepseek"},
+                       {"mistral-", "mistral"},  {"grok-", "xai"}};
 
         for (size_t i = 0; i < sizeof(guesses) / sizeof(guesses[0]); i++)
                 if (strncmp(model, guesses[i].prefix, strlen(guesses[i].prefix)) == 0)

@@ -44,8 +44,8 @@ static int take_event(void *data, const char *name, struct llm_text *text) {
 int llm_receiver_init(struct llm_receiver *receiver, const struct llm_dialect *dialect, const struct llm_route *route,
                       const struct sbx_provider_events *events, bool wants_json, size_t max_bytes) {
         *receiver = (struct llm_receiver){.dialect = dialect, .route = route, .whole = LLM_TEXT(max_bytes)};
-        receiver->stream = (struct llm_stream){
-                .events = events, .route = route, .wants_json = wants_json, .answer_block = -1};
+        receiver->stream =
+                (struct llm_stream){.events = events, .route = route, .wants_json = wants_json, .answer_block = -1};
         llm_sse_init(&receiver->sse, take_event, receiver);
         return llm_answer_new(max_bytes, &receiver->stream.answer);
 }
@@ -111,4 +111,10 @@ int llm_receiver_finish(struct llm_receiver *receiver) {
         if (receiver->looked)
                 return finish_whole(receiver, receiver->whole.data, receiver->whole.size);
         return finish_whole(receiver, receiver->response.body, receiver->response.body_size);
+}
+
+bool llm_receiver_is_whole(const struct llm_receiver *receiver) {
+        const struct llm_answer *answer = receiver->stream.answer;
+
+        return receiver->streams && (answer->ended || receiver->finished || answer->finish != NULL);
 }

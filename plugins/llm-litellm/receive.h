@@ -26,3 +26,5 @@ int llm_receiver_piece(void *data, struct sbx_bytes piece);
 /* After the last byte of a 2xx answer: whether it is whole. 0; -EBADMSG: it can't be read; -ECONNRESET: it breaks off;
  * -EREMOTEIO: the server reported an error within it (stream.error); -ENOMEM, -EFBIG. */
 int llm_receiver_finish(struct llm_receiver *receiver);
+/* The connection broke, but the model had said that it is done: some servers do not end their streams properly. */
+bool llm_receiver_is_whole(const struct llm_receiver *receiver);

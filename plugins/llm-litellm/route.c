@@ -38,7 +38,8 @@ static int parse_address(const char *url, struct address *ret_address) {
 
         if (parts == NULL)
                 return -ENOMEM;
-        if (strlen(url) <= ADDRESS_MAX && curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
+        if (strlen(url) <= ADDRESS_MAX &&
+            curl_url_set(parts, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
             curl_url_get(parts, CURLUPART_SCHEME, &ret_address->scheme, 0) == CURLUE_OK &&
             curl_url_get(parts, CURLUPART_HOST, &ret_address->host, 0) == CURLUE_OK &&
             curl_url_get(parts, CURLUPART_PATH, &ret_address->path, 0) == CURLUE_OK &&
@@ -157,10 +158,11 @@ static bool goes_to_proxy(const struct llm_settings *settings, const struct llm_
 }
 
 static int unknown_provider(const char *model, struct sbx_error *err) {
-        return sbx_error_set(err, -EINVAL, LLM_ORIGIN,
-                             "Name it as provider/model (openai/gpt-4o-mini, anthropic/claude-sonnet-4-5, ollama/llama3.2), "
-                             "or set api_base to the address of an OpenAI-compatible API or a LiteLLM proxy.",
-                             "no provider is known for the model \"%s\"", model);
+        return sbx_error_set(
+                err, -EINVAL, LLM_ORIGIN,
+                "Name it as provider/model (openai/gpt-4o-mini, anthropic/claude-sonnet-4-5, ollama/llama3.2), "
+                "or set api_base to the address of an OpenAI-compatible API or a LiteLLM proxy.",
+                "no provider is known for the model \"%s\"", model);
 }
 
 static int choose_provider(const struct llm_settings *settings, const char *model,
@@ -206,7 +208,8 @@ static int missing_key(const struct llm_route *route, struct sbx_error *err) {
         char hint[SBX_ERROR_HINT_MAX];
 
         snprintf(hint, sizeof(hint),
-                 "Set %s in the environment or in the project's .env. The MCP tools (snipara-sandbox mcp-serve) need no key.",
+                 "Set %s in the environment or in the project's .env. The MCP tools (snipara-sandbox mcp-serve) need "
+                 "no key.",
                  route->key_variable);
         return sbx_error_set(err, -EACCES, LLM_ORIGIN, hint, "%s: no API key for %s", route->model,
                              route->provider == &llm_provider_custom ? route->place : route->provider->name);
@@ -218,7 +221,7 @@ static int choose_key(const struct llm_settings *settings, const struct address 
 
         route->key = settings->api_key != NULL ? settings->api_key : own;
         route->key_variable = route->provider->key_variables[0] != NULL ? route->provider->key_variables[0]
-                                                                         : "SNIPARA_SANDBOX_LLM_API_KEY";
+                                                                        : "SNIPARA_SANDBOX_LLM_API_KEY";
         if (settings->api_key != NULL)
                 route->key_variable = "api_key";
         route->loopback = is_loopback(address->host);

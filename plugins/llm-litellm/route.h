@@ -32,18 +32,18 @@ extern const struct llm_provider *const llm_provider_proxy; /* litellm_proxy */
 
 struct llm_route {
         const struct llm_provider *provider;
-        char *model;      /* as it was asked for: "openai/gpt-4o" */
-        char *name;       /* as the API knows it: "gpt-4o" */
-        char *url;        /* of completions */
-        char *check_url;  /* of a request that costs nothing; NULL: there is none */
-        char *place;      /* scheme and host, to be shown */
-        const char *key;  /* NULL: none is sent. Borrowed from the settings. */
+        char *model;              /* as it was asked for: "openai/gpt-4o" */
+        char *name;               /* as the API knows it: "gpt-4o" */
+        char *url;                /* of completions */
+        char *check_url;          /* of a request that costs nothing; NULL: there is none */
+        char *place;              /* scheme and host, to be shown */
+        const char *key;          /* NULL: none is sent. Borrowed from the settings. */
         const char *key_variable; /* what to set, for errors: "OPENAI_API_KEY" */
         bool loopback;
 };
-/* The key is looked for where the address comes from: a configured address gets the configured key or that of the provider
- * which the model's name says. -EINVAL: no usable name or address, or a key would go over plain HTTP; -EACCES: a key is
- * needed and there is none. */
+/* The key is looked for where the address comes from: a configured address gets the configured key or that of the
+ * provider which the model's name says. -EINVAL: no usable name or address, or a key would go over plain HTTP; -EACCES:
+ * a key is needed and there is none. */
 int llm_route_find(const struct llm_settings *settings, const char *model, struct llm_route *ret_route,
                    struct sbx_error *err);
 void llm_route_clear(struct llm_route *route);

@@ -3,10 +3,8 @@
 #include "sse.h"
 
 void llm_sse_init(struct llm_sse *sse, int (*event)(void *user, const char *name, struct llm_text *data), void *user) {
-        *sse = (struct llm_sse){.event = event,
-                                .user = user,
-                                .line = LLM_TEXT(LLM_SSE_EVENT_MAX),
-                                .data = LLM_TEXT(LLM_SSE_EVENT_MAX)};
+        *sse = (struct llm_sse){
+                .event = event, .user = user, .line = LLM_TEXT(LLM_SSE_EVENT_MAX), .data = LLM_TEXT(LLM_SSE_EVENT_MAX)};
 }
 
 void llm_sse_free(struct llm_sse *sse) {

@@ -7,8 +7,8 @@
 #define LLM_SSE_EVENT_MAX ((size_t)8 << 20) /* bytes of one event */
 
 struct llm_sse {
-        /* Called for each event that has data. `name` is "" if the event has none. `data` is the parser's own: it may be
-         * changed, and lives until the call returns. A negative answer ends the parsing with it. */
+        /* Called for each event that has data. `name` is "" if the event has none. `data` is the parser's own: it may
+         * be changed, and lives until the call returns. A negative answer ends the parsing with it. */
         int (*event)(void *user, const char *name, struct llm_text *data);
         void *user;
         struct llm_text line, data; /* as far as they have come */

@@ -3,9 +3,9 @@
  *
  *      provider-drive INSTANCE [NAME=VALUE ...]
  *
- * INSTANCE is an entry of the configuration ("litellm"); NAME=VALUE are settings as flags give them ("api_base=http://...",
- * "litellm.max_retries=0"). Environment variables and .env count as they do in the program. Each line of standard input is
- * a JSON object, and is answered with one line on standard output when it is done:
+ * INSTANCE is an entry of the configuration ("litellm"); NAME=VALUE are settings as flags give them
+ * ("api_base=http://...", "litellm.max_retries=0"). Environment variables and .env count as they do in the program.
+ * Each line of standard input is a JSON object, and is answered with one line on standard output when it is done:
  *
  *      {"request": {...}}          what complete() gets; with "raw": TEXT instead, those bytes
  *      "stream": true              ask for deltas
@@ -13,9 +13,11 @@
  *      "cancel_after_chunks": N    cancel once so many deltas have come; 0: before the call
  *      "cancel_after_ms": N        cancel so long after the call began
  *      "parallel": N               the same call from N threads at once; the answers are then a list
- *      {"probe": true}             the plugin's check instead: {"code", "reports": [{"status", "subject", "detail", "remedy"}]}
+ *      {"probe": true}             the plugin's check instead: {"code", "reports": [{"status", "subject", "detail",
+ * "remedy"}]}
  *
- *      {"code": "OK" or "EACCES"..., "response": {...}, "chunks": [...], "message", "hint", "origin", "output_bytes", "fds"}
+ *      {"code": "OK" or "EACCES"..., "response": {...}, "chunks": [...], "message", "hint", "origin", "output_bytes",
+ * "fds"}
  *
  * "fds" counts the descriptors of the process after the call. tests/provider/provider_case.py drives it from Python. */
 #include <dirent.h>
@@ -90,8 +92,7 @@ static size_t count_fds(void) {
 static int complete(struct asked *asked, const char *request, struct sbx_output *output, struct sbx_error *err) {
         const struct sbx_provider_ops *ops = program.provider->ops;
         const json_t *timeout = json_object_get(asked->command, "timeout_ms");
-        const struct sbx_provider_events events = {
-                .struct_size = sizeof(events), .data = asked, .delta = take_delta};
+        const struct sbx_provider_events events = {.struct_size = sizeof(events), .data = asked, .delta = take_delta};
         struct sbx_call call = {sizeof(call), asked->cancel_fd,
                                 sbx_clock_deadline_ms(timeout != NULL ? (uint64_t)json_integer_value(timeout) : 60000)};
         bool later = json_object_get(asked->command, "cancel_after_ms") != NULL;
@@ -115,8 +116,8 @@ static int complete(struct asked *asked, const char *request, struct sbx_output 
 static void *ask(void *data) {
         struct asked *asked = data;
         const char *raw = json_string_value(json_object_get(asked->command, "raw"));
-        _cleanup_free_ char *request = raw != NULL ? strdup(raw)
-                                                   : json_dumps(json_object_get(asked->command, "request"), JSON_COMPACT);
+        _cleanup_free_ char *request =
+                raw != NULL ? strdup(raw) : json_dumps(json_object_get(asked->command, "request"), JSON_COMPACT);
         struct sbx_output *output = NULL;
         struct sbx_error err = {0};
         json_t *response = NULL;
@@ -129,9 +130,10 @@ static void *ask(void *data) {
         r = complete(asked, request, output, &err);
         if (r == 0 && sbx_json_parse(sbx_output_bytes(output), 64 << 20, "response", &response, &err) < 0)
                 r = err.code;
-        asked->answer = json_pack("{s:s, s:o*, s:o, s:s, s:s, s:s, s:I}", "code", r == 0 ? "OK" : strerrorname_np(-r),
-                                  "response", response, "chunks", asked->chunks, "message", err.message, "hint", err.hint,
-                                  "origin", err.origin, "output_bytes", (json_int_t)sbx_output_bytes(output).size);
+        asked->answer =
+                json_pack("{s:s, s:o*, s:o, s:s, s:s, s:s, s:I}", "code", r == 0 ? "OK" : strerrorname_np(-r),
+                          "response", response, "chunks", asked->chunks, "message", err.message, "hint", err.hint,
+                          "origin", err.origin, "output_bytes", (json_int_t)sbx_output_bytes(output).size);
         sbx_output_free(output);
         close(asked->cancel_fd);
         return NULL;
@@ -157,8 +159,8 @@ static json_t *ask_in_parallel(const json_t *command, size_t count) {
 }
 
 static void take_report(void *data, int status, const char *subject, const char *detail, const char *remedy) {
-        json_array_append_new(data, json_pack("{s:i, s:s, s:s, s:s?}", "status", status, "subject", subject, "detail", detail,
-                                              "remedy", remedy));
+        json_array_append_new(data, json_pack("{s:i, s:s, s:s, s:s?}", "status", status, "subject", subject, "detail",
+                                              detail, "remedy", remedy));
 }
 
 static json_t *probe(void) {
@@ -193,7 +195,8 @@ static int set_up(const char *instance, const char *const *settings, struct sbx_
         if (r == 0)
                 r = sbx_directories_find(&program.directories, err);
         if (r == 0)
-                r = sbx_registry_new(program.config, &program.logger, &program.directories, NULL, &program.registry, err);
+                r = sbx_registry_new(program.config, &program.logger, &program.directories, NULL, &program.registry,
+                                     err);
         if (r == 0)
                 r = sbx_registry_get(program.registry, instance, SBX_PLUGIN_PROVIDER, &call, &program.provider, err);
         return r;
@@ -217,7 +220,8 @@ int main(int argc, char **argv) {
                 _cleanup_json_ json_t *command = NULL, *answer = NULL;
 
                 err = (struct sbx_error){0};
-                if (sbx_json_parse((struct sbx_bytes){line, (size_t)size}, LINE_MAX_BYTES, "command", &command, &err) < 0) {
+                if (sbx_json_parse((struct sbx_bytes){line, (size_t)size}, LINE_MAX_BYTES, "command", &command, &err) <
+                    0) {
                         fprintf(stderr, "%s\n", err.message);
                         return 2;
                 }

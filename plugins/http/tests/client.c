@@ -75,7 +75,8 @@ static void ask_once(const struct job *job) {
         int r = sbx_http_perform(job->http, &request, &call, &response, &err);
 
         pthread_mutex_lock(&print_lock);
-        printf("code=%s status=%u sent=%d size=%zu streamed=%zu type=%s id=%s kept=%s retry_after=%llu fds=%zu body=%.40s",
+        printf("code=%s status=%u sent=%d size=%zu streamed=%zu type=%s id=%s kept=%s retry_after=%llu fds=%zu "
+               "body=%.40s",
                r == 0 ? "0" : strerrorname_np(-r), response.status, response.sent, response.body_size, taken.bytes,
                response.content_type, response.request_id, response.kept, (unsigned long long)response.retry_after_ms,
                count_fds(), response.body != NULL ? response.body : "");
@@ -134,7 +135,11 @@ static bool take_option(struct job *job, const char *name, const char *value) {
 }
 
 int main(int argc, char **argv) {
-        struct job job = {.method = "GET", .max_bytes = 1 << 20, .timeout_ms = 60000, .cancel_fd = -1, .repeat = 1,
+        struct job job = {.method = "GET",
+                          .max_bytes = 1 << 20,
+                          .timeout_ms = 60000,
+                          .cancel_fd = -1,
+                          .repeat = 1,
                           .parallel = 1};
         struct sbx_error err = {0};
 
@@ -144,8 +149,8 @@ int main(int argc, char **argv) {
                 else if (i + 1 < argc && take_option(&job, argv[i], argv[i + 1]))
                         i++;
                 else {
-                        struct sbx_http_options options = {.origin = "test", .user_agent = "test/1",
-                                                           .idle_timeout_ms = job.idle_ms};
+                        struct sbx_http_options options = {
+                                .origin = "test", .user_agent = "test/1", .idle_timeout_ms = job.idle_ms};
 
                         if (job.http == NULL && sbx_http_new(&options, &job.http, &err) < 0) {
                                 fprintf(stderr, "%s\n", err.message);

@@ -16,8 +16,11 @@ static int report(unsigned status, const char *type, const char *body, struct sb
                                   .place = (char *)"https://api.openai.com",
                                   .key = KEY,
                                   .key_variable = "OPENAI_API_KEY"};
-        struct llm_refusal refusal = {.status = status, .content_type = type, .request_id = "req-1",
-                                      .body = {body, strlen(body)}, .attempts = 1};
+        struct llm_refusal refusal = {.status = status,
+                                      .content_type = type,
+                                      .request_id = "req-1",
+                                      .body = {body, strlen(body)},
+                                      .attempts = 1};
 
         return llm_refusal_report(&route, &refusal, err);
 }
@@ -38,7 +41,8 @@ static void test_codes(void **state) {
                 {400, "{\"error\":{\"message\":\"prompt is too long: 9 tokens > 8 maximum\"}}", -E2BIG},
                 {413, "", -E2BIG},
                 {400, "{\"error\":{\"message\":\"Your credit balance is too low\"}}", -EDQUOT},
-                {400, "[{\"error\":{\"code\":400,\"message\":\"API key not valid. Please pass a valid API key.\"}}]", -EACCES},
+                {400, "[{\"error\":{\"code\":400,\"message\":\"API key not valid. Please pass a valid API key.\"}}]",
+                 -EACCES},
                 {400, "{\"error\":{\"message\":\"odd\"}}", -EINVAL},
                 {422, "{\"detail\":[{\"msg\":\"field required\"}]}", -EINVAL},
                 {429, "{\"error\":{\"message\":\"slow\"}}", -EAGAIN},
@@ -83,12 +87,8 @@ static void test_words(void **state) {
 }
 
 static void test_keys_are_redacted(void **state) {
-        static const char *const texts[] = {KEY,
-                                            "Bearer " KEY,
-                                            "x" KEY "x" KEY,
-                                            "sk-proj*********cdef",
-                                            "tail 6789abcdef",
-                                            "middle 56789abc"};
+        static const char *const texts[] = {
+                KEY, "Bearer " KEY, "x" KEY "x" KEY, "sk-proj*********cdef", "tail 6789abcdef", "middle 56789abc"};
 
         for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
                 char text[128];
@@ -134,7 +134,8 @@ static void test_waits(void **state) {
         struct sbx_call call = {sizeof(call), -1, 0};
 
         assert_int_equal(llm_retry_wait(&call, 0, 1, 0), 1);
-        assert_int_equal(llm_retry_wait(&call, 0, 1, 3600000), 0); /* nobody waits an hour without a deadline that says so */
+        assert_int_equal(llm_retry_wait(&call, 0, 1, 3600000),
+                         0);  /* nobody waits an hour without a deadline that says so */
         call.deadline_ns = 1; /* long past */
         assert_int_equal(llm_retry_wait(&call, 0, 1, 0), 0);
         assert_int_equal(pipe(fds), 0);
@@ -147,8 +148,12 @@ static void test_waits(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_codes), cmocka_unit_test(test_words), cmocka_unit_test(test_keys_are_redacted),
-                cmocka_unit_test(test_masked_keys), cmocka_unit_test(test_delays), cmocka_unit_test(test_waits),
+                cmocka_unit_test(test_codes),
+                cmocka_unit_test(test_words),
+                cmocka_unit_test(test_keys_are_redacted),
+                cmocka_unit_test(test_masked_keys),
+                cmocka_unit_test(test_delays),
+                cmocka_unit_test(test_waits),
         };
 
         return cmocka_run_group_tests_name("errors", tests, NULL, NULL);

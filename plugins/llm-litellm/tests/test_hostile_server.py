@@ -134,6 +134,15 @@ def test_it_closes_within_a_stream():
             assert len(case.server.requests) == 1, "what was told already is not asked for again"
 
 
+def test_it_resets_after_the_last_word():
+    def answer(connection, request):
+        body = chunk({"content": "whole"}) + chunk({}, "stop")
+        connection.send(STREAM.replace(b"Connection: close", b"Content-Length: 100000") + body)
+    with Against(answer) as case:
+        said = case.ask(stream=True)
+        assert said["code"] == "OK" and message(said)["content"] == "whole", said
+
+
 def test_it_closes_within_a_body():
     with Against(lambda connection, request: connection.send(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n{\"id\": ")) as case:

@@ -37,7 +37,8 @@ static void test_installed(void **state) {
         assert_cost(&prices, "openai/gpt-4o-mini", "openai", NULL, .15, .6);
         assert_cost(&prices, "gpt-4o-mini", "openai", NULL, .15, .6);
         assert_cost(&prices, "openai/gpt-4o-mini-2024-07-18", "openai", NULL, .15, .6);
-        assert_cost(&prices, "openai/gpt-4o-2024-05-13", "openai", NULL, 5, 15); /* the whole name before its beginning */
+        assert_cost(&prices, "openai/gpt-4o-2024-05-13", "openai", NULL, 5,
+                    15); /* the whole name before its beginning */
         assert_cost(&prices, "openai/gpt-4-0613", "openai", NULL, 30, 60);
         assert_cost(&prices, "openai/gpt-4-1106-preview", "openai", NULL, 10, 30);
         assert_cost(&prices, "claude-3-5-sonnet-20241022", "anthropic", NULL, 3, 15);
@@ -53,7 +54,8 @@ static void test_installed(void **state) {
         assert_cost(&prices, "anthropic/claude-opus-4-9", "anthropic", NULL, -1, 0);
         assert_cost(&prices, "ollama/llama3.2", "ollama", NULL, -1, 0);
         assert_cost(&prices, "groq/gpt-4o", "groq", NULL, -1, 0);
-        assert_float_equal(llm_prices_cost(&prices, "openai/gpt-4o", "openai", NULL, &cached), .6 * 2.5 + .4 * 1.25, 1e-9);
+        assert_float_equal(llm_prices_cost(&prices, "openai/gpt-4o", "openai", NULL, &cached), .6 * 2.5 + .4 * 1.25,
+                           1e-9);
         llm_prices_free(&prices);
 }
 
@@ -76,7 +78,13 @@ static void test_own_file_wins(void **state) {
 
 static void test_bad_files(void **state) {
         static const char *const texts[] = {
-                "", "[]", "{", "{}", "{\"models\": []}", "{\"models\": {\"x\": 1}}", "{\"models\": {\"x\": {}}}",
+                "",
+                "[]",
+                "{",
+                "{}",
+                "{\"models\": []}",
+                "{\"models\": {\"x\": 1}}",
+                "{\"models\": {\"x\": {}}}",
                 "{\"models\": {\"x\": {\"input_per_million\": \"1\", \"output_per_million\": 1}}}",
                 "{\"models\": {\"x\": {\"input_per_million\": -1, \"output_per_million\": 1}}}",
                 "{\"models\": {\"x\": {\"input_per_million\": 1e30, \"output_per_million\": 1}}}",
@@ -108,7 +116,9 @@ static void test_no_files(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_installed), cmocka_unit_test(test_own_file_wins), cmocka_unit_test(test_bad_files),
+                cmocka_unit_test(test_installed),
+                cmocka_unit_test(test_own_file_wins),
+                cmocka_unit_test(test_bad_files),
                 cmocka_unit_test(test_no_files),
         };
 

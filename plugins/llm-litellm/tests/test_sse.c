@@ -28,7 +28,8 @@ static void expect(struct sbx_bytes stream, const char *events) {
                 for (size_t at = 0; at < stream.size; at += piece) {
                         size_t size = stream.size - at < piece ? stream.size - at : piece;
 
-                        assert_int_equal(llm_sse_feed(&sse, (struct sbx_bytes){(const char *)stream.data + at, size}), 0);
+                        assert_int_equal(llm_sse_feed(&sse, (struct sbx_bytes){(const char *)stream.data + at, size}),
+                                         0);
                 }
                 assert_int_equal(llm_sse_finish(&sse), 0);
                 assert_string_equal(heard.text.size > 0 ? heard.text.data : "", events);
@@ -44,13 +45,15 @@ static void test_events(void **state) {
         expect(BYTES("event: a\ndata: x\n\ndata: y\n\n"), "a=x;=y;");
         expect(BYTES("data: x\ndata:  y\ndata\n\n"), "=x\n y\n;");
         expect(BYTES(": comment\n\n:\nid: 3\nretry: 5\nodd: z\ndata: x\n\n"), "=x;");
-        expect(BYTES("\xEF\xBB\xBF" "data: x\n\n"), "=x;");
+        expect(BYTES("\xEF\xBB\xBF"
+                     "data: x\n\n"),
+               "=x;");
         expect(BYTES("event: nothing\n\n\n\n"), "");
         expect(BYTES("data: a:b: c\n\n"), "=a:b: c;");
 }
 
 static void test_the_end(void **state) {
-        expect(BYTES("data: x\n"), "=x;");       /* only the empty line is missing */
+        expect(BYTES("data: x\n"), "=x;"); /* only the empty line is missing */
         expect(BYTES("data: x\n\ndata: hal"), "=x;");
         expect(BYTES("data: x\n\ndata: [DONE]"), "=x;=[DONE];");
         expect(BYTES("\n"), "");
@@ -103,8 +106,11 @@ static void test_an_event_that_is_refused(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_events), cmocka_unit_test(test_the_end), cmocka_unit_test(test_names_that_are_too_long),
-                cmocka_unit_test(test_limits), cmocka_unit_test(test_an_event_that_is_refused),
+                cmocka_unit_test(test_events),
+                cmocka_unit_test(test_the_end),
+                cmocka_unit_test(test_names_that_are_too_long),
+                cmocka_unit_test(test_limits),
+                cmocka_unit_test(test_an_event_that_is_refused),
         };
 
         return cmocka_run_group_tests_name("sse", tests, NULL, NULL);
