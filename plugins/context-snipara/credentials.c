@@ -197,10 +197,6 @@ bool snipara_credentials_logged_in(struct snipara_credentials *credentials) {
 
 /* ---- the rest -------------------------------------------------------------------------------------------- */
 
-const char *snipara_credentials_file(const struct snipara_credentials *credentials) {
-        return credentials->path;
-}
-
 int snipara_credentials_file_problem(struct snipara_credentials *credentials, struct sbx_error *err) {
         int r;
 

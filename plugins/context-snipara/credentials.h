@@ -36,6 +36,5 @@ int snipara_credentials_get(struct snipara_credentials *credentials, bool again,
                             struct snipara_credential *ret_credential, struct sbx_error *err);
 /* Is there a token in the file that has not expired, whichever project it is for? Memory tools come with it. */
 bool snipara_credentials_logged_in(struct snipara_credentials *credentials);
-/* The file that is looked at; NULL: there is no home directory. What is wrong with it goes to `err`: 0, -ENOENT, ... */
-const char *snipara_credentials_file(const struct snipara_credentials *credentials);
+/* What is wrong with the tokens' file. 0, -ENOENT (there is none), or what snipara_tokens_load says. */
 int snipara_credentials_file_problem(struct snipara_credentials *credentials, struct sbx_error *err);

@@ -147,7 +147,7 @@ static int put_json(const struct sbx_host *host, const json_t *value, struct sbx
 
 /* Nobody has to have an account: without a credential there are no tools, and that is all. */
 static bool is_usable(struct snipara *snipara) {
-        __attribute__((cleanup(snipara_credential_clear))) struct snipara_credential credential = {0};
+        _cleanup_credential_ struct snipara_credential credential = {0};
         struct sbx_error problem = {0};
         int r = snipara_credentials_get(snipara->credentials, false, &credential, &problem);
 

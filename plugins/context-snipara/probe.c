@@ -65,7 +65,7 @@ static int ask_service(struct snipara *snipara, const struct sbx_probe_events *e
 }
 
 int snipara_probe(struct snipara *snipara, const struct sbx_probe_events *events, const struct sbx_call *call) {
-        __attribute__((cleanup(snipara_credential_clear))) struct snipara_credential credential = {0};
+        _cleanup_credential_ struct snipara_credential credential = {0};
         struct sbx_error problem = {0};
         int r;
 
