@@ -53,7 +53,7 @@ static int find_function(const struct files *files, const char *tool, size_t *re
 }
 
 static int parse_arguments(struct sbx_bytes arguments, json_t **ret, struct sbx_error *err) {
-        json_error_t problem;
+        json_error_t problem = {0};
         json_t *parsed;
 
         if (arguments.size == 0)
@@ -63,6 +63,10 @@ static int parse_arguments(struct sbx_bytes arguments, json_t **ret, struct sbx_
                                      ARGUMENTS_MAX);
         else
                 parsed = json_loadb(arguments.data, arguments.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
+        /* Without memory jansson says so, or nothing at all. */
+        if (parsed == NULL && (arguments.size == 0 || json_error_code(&problem) == json_error_out_of_memory ||
+                               problem.text[0] == '\0'))
+                return files_nomem(err);
         if (!json_is_object(parsed)) {
                 json_decref(parsed);
                 return sbx_error_set(err, -EINVAL, FILES_ORIGIN, NULL, "the arguments are not a JSON object");

@@ -102,8 +102,10 @@ static int add_pattern(struct ignore_list *list, const char *line, size_t size) 
 static int add_line(struct ignore_list *list, const char *line, size_t size) {
         const char *nul = memchr(line, '\0', size);
 
-        if (size == 0 || line[0] == '#' || list->count >= PATTERNS_MAX)
+        if (size == 0 || line[0] == '#')
                 return 0;
+        if (list->count == PATTERNS_MAX)
+                return -EFBIG;
         if (line[size - 1] == '\r')
                 size--;
         if (nul != NULL && (size_t)(nul - line) < size)

@@ -12,7 +12,7 @@ struct ignore_list;
 enum ignore_verdict { IGNORE_UNDECIDED = 0, IGNORE_NO = 1, IGNORE_YES = 2 };
 
 /* `text` is copied. `base`: the directory of the file, without a slash at its end, "" for the root; patterns with a
- * slash are relative to it. -ENOMEM. */
+ * slash are relative to it. -ENOMEM; -EFBIG: more than 20,000 patterns. */
 int ignore_parse(struct sbx_bytes text, const char *base, struct ignore_list **ret_list);
 void ignore_free(struct ignore_list *list); /* NULL is fine */
 /* The last pattern that matches decides. `path` is relative to the root, as `base` is; it must be below `base`. */

@@ -62,6 +62,13 @@ static int read_file(const struct pass *pass, int directory_fd, const char *name
         return r < 0 ? r : tree_read(fd, pass->options->file_bytes_max, ret_data, ret_size);
 }
 
+/* The record of a run is not the project: it would answer questions with what was asked before. */
+static bool is_trajectory(const char *data, size_t size) {
+        static const char mark[] = "\"trajectory_metadata\"";
+
+        return data[0] == '{' && memmem(data, size < 64 ? size : 64, mark, sizeof(mark) - 1) != NULL;
+}
+
 static int put(struct pass *pass, int directory_fd, const char *name, const char *path) {
         _cleanup_free_ char *data = NULL;
         struct sbx_bytes text;
@@ -74,7 +81,8 @@ static int put(struct pass *pass, int directory_fd, const char *name, const char
         if (r < 0)
                 return 0;
         pass->result->indexed++;
-        if (!utf8_is_text(data, size < LOOK_BYTES ? size : LOOK_BYTES, size > LOOK_BYTES)) {
+        if (!utf8_is_text(data, size < LOOK_BYTES ? size : LOOK_BYTES, size > LOOK_BYTES) ||
+            is_trajectory(data, size)) {
                 pass->result->not_text++;
                 return index_put(pass->writer, path, &st, NULL, pass->err);
         }

@@ -78,7 +78,8 @@ static void describe(const struct refresh *refresh, int r, const struct index_re
         else if (result->bytes_cut)
                 snprintf(ret->reason, sizeof(ret->reason), "the project has more text than max_total_size");
         else if (result->tree_cut)
-                snprintf(ret->reason, sizeof(ret->reason), "the project has too many or too deep directories");
+                snprintf(ret->reason, sizeof(ret->reason),
+                         "the project has too many or too deep directories, or an ignore file that is too large");
 }
 
 static void *thread_main(void *data) {

@@ -45,7 +45,7 @@ static int load(int directory_fd, const char *name, const char *base, struct ign
                 r = tree_read(fd, IGNORE_FILE_MAX, &text, &size);
         if (r == 0)
                 r = ignore_parse((struct sbx_bytes){text, size}, base, ret_list);
-        return r == -ENOMEM ? r : 0;
+        return r == -ENOMEM || r == -EFBIG ? r : 0;
 }
 
 static int load_exclude(struct rules *rules, const char *const *patterns, size_t count) {
@@ -98,12 +98,14 @@ static int load_above(struct rules *rules, const char *project, size_t root_size
                 _cleanup_free_ char *directory = strndup(project, size);
                 _cleanup_free_ char *base = strndup(project + base_start, size - base_start);
                 _cleanup_close_ int fd = -1;
+                int r;
 
                 if (directory == NULL || base == NULL)
                         return -ENOMEM;
                 fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-                if (fd >= 0 && load(fd, ".gitignore", base, &rules->levels[rules->level_count]) < 0)
-                        return -ENOMEM;
+                r = fd >= 0 ? load(fd, ".gitignore", base, &rules->levels[rules->level_count]) : 0;
+                if (r < 0)
+                        return r;
                 rules->level_count++;
                 below++;
                 below += strcspn(below, "/");
@@ -167,6 +169,7 @@ int rules_enter(struct rules *rules, int directory_fd, const char *path) {
         _cleanup_free_ char *base = NULL;
         struct ignore_list *list = NULL;
         size_t size;
+        int r;
 
         if (rules->level_count == LEVELS_MAX)
                 return -ELOOP;
@@ -177,8 +180,9 @@ int rules_enter(struct rules *rules, int directory_fd, const char *path) {
         size = strlen(base);
         if (size > 0 && base[size - 1] == '/')
                 base[size - 1] = '\0';
-        if (load(directory_fd, ".gitignore", base, &list) < 0)
-                return -ENOMEM;
+        r = load(directory_fd, ".gitignore", base, &list);
+        if (r < 0)
+                return r;
         rules->levels[rules->level_count++] = list;
         return 0;
 }

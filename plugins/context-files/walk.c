@@ -98,6 +98,10 @@ static int walk_directory(struct walker *walker, int fd) {
                 return r;
         }
         r = rules_enter(walker->rules, fd, walker->path);
+        if (r == -EFBIG) { /* what it would leave out is not known, so all of the directory is */
+                walker->result->cut = true;
+                return 0;
+        }
         if (r < 0)
                 return r;
         while (r == 0 && walker->result->entries <= walker->limits->entries_max) {

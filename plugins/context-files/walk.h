@@ -21,7 +21,7 @@ struct walk_limits {
 
 struct walk_result {
         size_t entries, excluded, odd_names, unreadable;
-        bool cut; /* a limit ended it, or a directory is too deep */
+        bool cut; /* a limit ended it, a directory is too deep, or an ignore file too large */
 };
 
 /* 0, also when a limit ended it; -ENOMEM, -EMFILE, -EIO and what the events answer. `rules` has entered nothing. */

@@ -204,6 +204,8 @@ def test_ignored_secret_and_odd_files():
               ".env": "zebra=1\n", "deep/.ENV.production": "zebra\n", ".env.example": "zebra\n", "server.PEM": "zebra\n",
               "id_rsa": "zebra\n", "node_modules/m/i.js": "zebra\n", ".ssh/config": "zebra\n", "secrets.yaml": "zebra\n",
               "credentials.c": "zebra\n", "big.txt": "zebra\n" * 200000, "empty.txt": "",
+              "logs/run.jsonl": '{"_type": "trajectory_metadata", "x": "zebra"}\n',
+              "toolong/.gitignore": "#\n" * 600000, "toolong/a.txt": "zebra\n",
               "tricky \u00e9\n\"name\".txt": "zebra\n"}) as box:
         os.mkfifo(box.path("fifo.txt"))
         server = socket.socket(socket.AF_UNIX)
@@ -443,9 +445,15 @@ def big_box(count=10000):
 
 def test_ten_thousand_files():
     with big_box() as box:
-        with box.host("files.wait=0") as host:
-            answer = host.call("sections")  # there was no time at all
-            assert answer["partial"] and "still being indexed" in answer["partial_reason"], answer
+        partial = 0
+        for _ in range(3):  # there is no time at all; unless the call itself is held up for longer than indexing takes
+            with box.host("files.wait=0") as host:
+                answer = host.call("sections", limit=1)
+                assert answer["partial"] or answer["total"] == 10000, answer
+                assert not answer["partial"] or "still being indexed" in answer["partial_reason"], answer
+                partial += answer["partial"]
+            shutil.rmtree(os.path.join(box.root, "state", "snipara-sandbox"))
+        assert partial > 0
         with box.host("files.wait=5m", refresh="1h") as host:
             assert host.raw("snipara_sections", cancel=0)["error"] == ECANCELED
             answer = host.until_whole("sections", limit=1)
