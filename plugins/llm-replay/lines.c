@@ -44,31 +44,37 @@ static const char *shape_problem(struct sbx_bytes text) {
         return NULL;
 }
 
-json_t *replay_json_parse(struct sbx_bytes text, const char **ret_problem) {
+static const char *parse_problem(const json_error_t *problem) {
+        switch (json_error_code(problem)) {
+        case json_error_invalid_utf8:
+                return "it is not UTF-8";
+        case json_error_duplicate_key:
+                return "a key stands in it twice";
+        default:
+                return "it is no JSON object";
+        }
+}
+
+int replay_json_parse(struct sbx_bytes text, json_t **ret_object, const char **ret_problem) {
         json_error_t problem = {.line = 0};
         json_t *value;
 
         *ret_problem = shape_problem(text);
         if (*ret_problem != NULL)
-                return NULL;
+                return -EBADMSG;
         value = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
-        if (value != NULL && json_is_object(value))
-                return value;
-        json_decref(value);
-        switch (value == NULL ? json_error_code(&problem) : json_error_wrong_type) {
-        case json_error_out_of_memory:
-                *ret_problem = "there is no memory for it";
-                break;
-        case json_error_invalid_utf8:
-                *ret_problem = "it is not UTF-8";
-                break;
-        case json_error_duplicate_key:
-                *ret_problem = "a key stands in it twice";
-                break;
-        default:
-                *ret_problem = "it is no JSON object";
+        if (json_is_object(value)) {
+                *ret_object = value;
+                return 0;
         }
-        return NULL;
+        /* An allocation that fails inside of the parser leaves no text. */
+        if (value == NULL && (problem.text[0] == '\0' || json_error_code(&problem) == json_error_out_of_memory)) {
+                *ret_problem = "there is no memory for it";
+                return -ENOMEM;
+        }
+        *ret_problem = value == NULL ? parse_problem(&problem) : "it is no JSON object";
+        json_decref(value);
+        return -EBADMSG;
 }
 
 /* ---- the file ---- */
@@ -201,12 +207,12 @@ int replay_lines_next(struct replay_lines *lines, json_t **ret_object, struct sb
                 if (r <= 0)
                         return r;
         } while (is_blank(line));
-        *ret_object = replay_json_parse(line, &problem);
-        if (*ret_object != NULL)
+        r = replay_json_parse(line, ret_object, &problem);
+        if (r == 0)
                 return 1;
-        if (!whole)
+        if (!whole && r != -ENOMEM)
                 return 0;
-        return sbx_error_set(err, -EBADMSG, REPLAY_ORIGIN,
+        return sbx_error_set(err, r, REPLAY_ORIGIN,
                              "Set `file` to a trajectory as sink-jsonl or snipara-sandbox 2.2.7 writes it.",
                              "line %llu of %s can't be used: %s", (unsigned long long)lines->number, lines->path,
                              problem);

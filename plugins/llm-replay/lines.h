@@ -27,5 +27,5 @@ void replay_lines_close(struct replay_lines *lines);
  * what a killed process leaves: it counts as the end. -EBADMSG: a line is no JSON object; -EFBIG; -EIO; -ENOMEM. */
 int replay_lines_next(struct replay_lines *lines, json_t **ret_object, struct sbx_error *err);
 
-/* JSON with at most 64 levels and a million values, duplicate keys refused: NULL and why. */
-json_t *replay_json_parse(struct sbx_bytes text, const char **ret_problem);
+/* JSON with at most 64 levels and a million values, duplicate keys refused: NULL and why; -ENOMEM or -EBADMSG. */
+int replay_json_parse(struct sbx_bytes text, json_t **ret_object, const char **ret_problem);

@@ -224,11 +224,11 @@ static int instance_complete(void *data, struct sbx_bytes text, const struct sbx
                              const struct sbx_call *call, struct sbx_output *ret_response, struct sbx_error *err) {
         _cleanup_json_ json_t *request = NULL;
         const char *problem = "it is too large";
+        int r = text.size <= REQUEST_MAX ? replay_json_parse(text, &request, &problem) : -EBADMSG;
 
-        if (text.size <= REQUEST_MAX)
-                request = replay_json_parse(text, &problem);
-        if (request == NULL)
-                return sbx_error_set(err, -EINVAL, REPLAY_ORIGIN, NULL, "the request can't be used: %s", problem);
+        if (r < 0)
+                return sbx_error_set(err, r == -ENOMEM ? r : -EINVAL, REPLAY_ORIGIN, NULL,
+                                     "the request can't be used: %s", problem);
         return answer(data, request, events, call, ret_response, err);
 }
 

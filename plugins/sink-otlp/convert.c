@@ -180,7 +180,8 @@ int otlp_convert(struct otlp_converter *converter, struct sbx_bytes text, struct
         if (text.size > EVENT_MAX)
                 return sbx_error_set(err, -EFBIG, OTLP_ORIGIN, NULL, "an event of %zu bytes is too large", text.size);
         object = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
-        if (object == NULL && json_error_code(&problem) == json_error_out_of_memory)
+        /* An allocation that fails inside of the parser leaves no text. */
+        if (object == NULL && (problem.text[0] == '\0' || json_error_code(&problem) == json_error_out_of_memory))
                 return sbx_error_set(err, -ENOMEM, OTLP_ORIGIN, NULL, "no memory for an event of %zu bytes", text.size);
         event.object = object;
         event.run_id = json_string_value(json_object_get(object, "trajectory_id"));

@@ -194,8 +194,10 @@ struct resource {
 
 static int add_resource(void *data, const char *key, char *value) {
         struct resource *resource = data;
-        _cleanup_json_ json_t *valid = json_string(value);
+        _cleanup_json_ json_t *valid = json_string(value), *any = json_string_nocheck(value);
 
+        if (any == NULL)
+                return -ENOMEM;
         if (valid == NULL) /* not UTF-8 */
                 return -EINVAL;
         if (strcmp(key, "service.name") == 0) {

@@ -318,4 +318,5 @@ class Others(Case):
         self.assertEqual(len(known), 256)
 
 
-tap.main(__name__)
+if __name__ == "__main__":
+    tap.main(__name__)
