@@ -330,7 +330,7 @@ static int iterate(struct loop *loop) {
         sbx_budget_init(&budget, &run->budget, token_share(run), UINT_MAX, UINT_MAX, -1);
         r = complete(loop, &place);
         sbx_budget_destroy(&budget);
-        if (r == 0)
+        if (r == 0 && !loop->done) /* the end of the run syncs too */
                 r = sbx_journal_sync(run->journal, loop->problem);
         return r;
 }

@@ -20,13 +20,13 @@ struct sbx_journal {
         size_t lines;
         uint64_t opened_ns, earlier_ms;
         bool resumed;
+        bool unsynced; /* lines were written since the last sync */
 };
 
 void sbx_journal_free(struct sbx_journal *journal) {
         if (journal == NULL)
                 return;
-        if (journal->file.fd >= 0)
-                (void)sbx_journal_file_sync(&journal->file, NULL);
+        (void)sbx_journal_sync(journal, NULL);
         sbx_journal_file_close(&journal->file);
         json_decref(journal->request);
         json_decref(journal->records);
@@ -78,8 +78,10 @@ static int write_line(struct sbx_journal *journal, json_t *given, struct sbx_err
         r = sbx_journal_line_encode(line, &text, err);
         if (r == 0 && journal->file.fd >= 0)
                 r = sbx_journal_file_append(&journal->file, sbx_buffer_bytes(&text), err);
-        if (r == 0)
+        if (r == 0) {
                 journal->lines++;
+                journal->unsynced = true;
+        }
         return r;
 }
 
@@ -153,7 +155,10 @@ int sbx_journal_failed(struct sbx_journal *journal, const char *key, struct sbx_
 int sbx_journal_sync(struct sbx_journal *journal, struct sbx_error *err) {
         SBX_LOCKED(&journal->lock);
 
-        return journal->file.fd >= 0 ? sbx_journal_file_sync(&journal->file, err) : 0;
+        if (journal->file.fd < 0 || !journal->unsynced)
+                return 0;
+        journal->unsynced = false;
+        return sbx_journal_file_sync(&journal->file, err);
 }
 
 /* ---- opening ---- */

@@ -185,11 +185,9 @@ static void set_deadline(struct sbx_prepared *prepared, const struct sbx_call *c
         prepared->run.call = &prepared->call;
 }
 
-static int find_provider(struct sbx_prepared *prepared, const struct sbx_run_request *request, struct sbx_error *err) {
+static int find_provider(struct sbx_prepared *prepared, struct sbx_error *err) {
         const char *name = json_string_value(json_object_get(prepared->request, "provider"));
 
-        if (request->resume_id != NULL && request->provider != NULL)
-                name = request->provider;
         return sbx_model_provider(prepared->run.parts, name, &prepared->call, &prepared->run.provider, err);
 }
 
@@ -224,7 +222,7 @@ static int begin_new(struct sbx_prepared *prepared, struct sbx_runs *runs, const
         r = fill_run(prepared, runs, &limits, err);
         prepared->call = (struct sbx_call){.struct_size = sizeof(struct sbx_call), .cancel_fd = -1};
         if (r == 0)
-                r = find_provider(prepared, request, err);
+                r = find_provider(prepared, err);
         if (r == 0)
                 r = sbx_journal_create(runs->directory, run->id, json, runs->parts.logger, &run->journal, err);
         prepared->request = r == 0 ? sbx_journal_request(run->journal) : NULL;
@@ -335,7 +333,7 @@ static int begin_again(struct sbx_prepared *prepared, struct sbx_runs *runs, con
                 r = fill_run(prepared, runs, &limits, err);
         set_deadline(prepared, call);
         if (r == 0)
-                r = find_provider(prepared, request, err);
+                r = find_provider(prepared, err);
         if (r == 0)
                 r = record_life(prepared, &limits, err);
         if (r == 0)

@@ -122,8 +122,9 @@ int sbx_result_record(const struct sbx_prepared *prepared, enum sbx_run_end end,
         if (!sbx_end_is_final(end))
                 return sbx_journal_sync(journal, err);
         kept = json_copy((json_t *)(uintptr_t)result);
-        if (kept != NULL)
-                json_object_del(kept, "events"); /* the trajectory has them */
+        if (kept != NULL && json_object_get(kept, "events") != NULL &&
+            json_object_set_new(kept, "events", json_array()) < 0) /* the trajectory has them */
+                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
         sbx_clock_timestamp(timestamp);
         record = kept != NULL ? json_pack("{s:s, s:O}", "type", "result", "result", kept) : NULL;
         /* A small last line: who lists runs reads that alone. */

@@ -80,6 +80,8 @@ int sbx_sessions_set(struct sbx_sessions *all, const char *principal, const char
         struct session *session = session_of(principal, id, true);
 
         json_object_set(session->texts, name, (json_t *)(uintptr_t)value);
+        if (strcmp(name, "n") == 0)
+                session->n = json_integer_value(value);
         *ret_repr = strdup("'...'");
         return 0;
 }
@@ -169,6 +171,10 @@ static void perform(struct execution *execution, const char *word, char *argumen
         } else if (strcmp(word, "length") == 0) {
                 (void)sbx_buffer_printf(&execution->out, "%zu\n",
                                         json_string_length(json_object_get(session->texts, argument)));
+        } else if (strcmp(word, "drift") == 0) {
+                static unsigned drift; /* atomic */
+
+                (void)sbx_buffer_printf(&execution->out, "%u\n", __atomic_add_fetch(&drift, 1, __ATOMIC_RELAXED));
         } else if (strcmp(word, "crash") == 0) {
                 session->n = 0;
                 json_object_clear(session->texts);

@@ -12,6 +12,7 @@
  *      expect-n X      raises unless n is X
  *      length NAME     prints the length of that text
  *      crash           the guest dies: n and the texts are lost
+ *      drift           prints how often it was executed, in all sessions
  *      block           waits until the call ends */
 #pragma once
 

@@ -72,7 +72,7 @@ static void completion_answers(void **state) {
         assert_int_equal(number_in(result, "total_input_tokens"), 80);
         assert_int_equal(number_in(result, "total_output_tokens"), 20);
         assert_true(json_real_value(json_object_get(result, "total_cost_usd")) > 0.009);
-        assert_null(json_object_get(result, "events"));
+        assert_true(json_is_array(json_object_get(result, "events")));
         assert_told(0, 0, "Answer like a zoo.", true);
         assert_told(0, 1, "How many elephants?", true);
         assert_int_equal(world_told(&world, "run_started"), 1);
@@ -543,37 +543,131 @@ static const char *const long_script[] = {
         AS_CODE("expect-n 7; length document; final"),
         NULL};
 
-static void goes_on_after_a_kill_at_any_record(void **state) {
-        const struct sbx_run_variable variable = {"document", {"elephants", 9}};
-        struct sbx_run_request request = agent("Count.");
-        json_t *expected;
+/* Runs `script` once, and then again from every record on: always the same result. */
+static void assert_resumes(const struct sbx_run_request *request, const char *const *script, const char *answer,
+                           unsigned cuts_min) {
         unsigned cuts = 0;
+        json_t *expected;
         size_t size;
         char *bytes;
 
-        world.with_context = true;
         world_open(&world, NULL);
-        world_script(long_script);
-        request.check = "expect 7";
-        request.variables = &variable;
-        request.variable_count = 1;
-        expected = world_run(&world, &request);
-        assert_string_equal(text_in(expected, "answer"), "7");
-        assert_true(json_is_true(json_object_get(expected, "validated")));
-        assert_int_equal(world_calls(), 7);
-        assert_int_equal(world.side_effects, 1);
+        world_script(script);
+        expected = world_run(&world, request);
+        assert_string_equal(text_in(expected, "answer"), answer);
         forget_times(expected);
         world_close(&world);
         bytes = read_journal(&size);
         for (size_t cut = 0; cut < size; cut++) {
-                if (bytes[cut] != '\n' || count_in(bytes, cut + 1, "\n") < 2)
+                if (bytes[cut] != '\n' || count_in(bytes, cut + 1, "\n") < 1 + request->variable_count)
                         continue;
-                resume_from(long_script, bytes, cut + 1, expected);
+                resume_from(script, bytes, cut + 1, expected);
                 cuts++;
         }
-        assert_true(cuts >= 7 + 6); /* each answer of the model, and each tool call, at least */
+        assert_true(cuts >= cuts_min);
         free(bytes);
         json_decref(expected);
+}
+
+static void goes_on_after_a_kill_at_any_record(void **state) {
+        const struct sbx_run_variable variable = {"document", {"elephants", 9}};
+        struct sbx_run_request request = agent("Count.");
+
+        world.with_context = true;
+        request.check = "expect 7";
+        request.variables = &variable;
+        request.variable_count = 1;
+        assert_resumes(&request, long_script, "7", 7 + 6); /* answers of the model, tool calls */
+}
+
+static void goes_on_after_a_session_was_lost(void **state) {
+        static const char *const script[] = {AS_CODE("add 3; drift"),
+                                             AS_CODE("add 2; crash"),
+                                             AS_CODE("add 4; show"),
+                                             AS_TOOL("set_repl_context", "{\"key\": \"n\", \"value\": \"6\"}"),
+                                             AS_CODE("add 1; expect-n 7"),
+                                             AS_CODE("final"),
+                                             NULL};
+        struct sbx_run_request request = agent("Count.");
+
+        assert_resumes(&request, script, "7", 12);
+}
+
+static void goes_on_with_sub_completions(void **state) {
+        static const char *const script[] = {
+                AS_CODE("add 3"),        AS_TOOL("snipara_sub_complete", "{\"query\": \"How many more?\"}"),
+                AS_CODE("add 1; show"), /* of the sub-completion, in the same session */
+                AS_TEXT("three"),       /* its answer */
+                AS_CODE("add 3; final"), NULL};
+        struct sbx_run_request request = agent("Count.");
+
+        assert_resumes(&request, script, "7", 8);
+}
+
+static void tells_what_ended_otherwise(void **state) {
+        static const char *const script[] = {AS_CODE("drift"), "!-13", AS_CODE("final"), NULL};
+        struct sbx_run_request request = agent("Count."),
+                               again = {.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+        json_t *result;
+        char *notices;
+
+        world_open(&world, NULL);
+        world_script(script);
+        json_decref(assert_ends(&request, "error", "error"));
+        result = world_run(&world, &again);
+        assert_string_equal(text_in(result, "answer"), "0");
+        notices = json_dumps(json_object_get(result, "notices"), 0);
+        assert_contains(notices, "Step 1.1.t0 was run again");
+        assert_contains(notices, "with other output");
+        free(notices);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void belongs_to_one_at_a_time(void **state) {
+        static const char *const script[] = {AS_TEXT("one"), NULL};
+        struct sbx_run_request request = agent("Count."),
+                               again = {.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+        struct sbx_journal *journal = NULL;
+        json_t *list = NULL;
+        char path[600];
+
+        world_open(&world, NULL);
+        world_script(script);
+        json_decref(assert_ends(&request, "error", "error")); /* the script was too short */
+        snprintf(path, sizeof(path), "%s/runs", scratch_path("state"));
+        assert_int_equal(sbx_journal_open(path, ID, &world.logger, &journal, NULL), 0);
+        assert_refused(&again, -EBUSY, ID);
+        assert_int_equal(sbx_runs_list(world.runs, &list, NULL), 0);
+        assert_string_equal(text_in(json_array_get(list, 0), "state"), "running");
+        json_decref(list);
+        sbx_journal_free(journal);
+        again.principal = "somebody else";
+        assert_refused(&again, -ENOENT, "of this client");
+        assert_int_equal(sbx_runs_list(world.runs, &list, NULL), 0);
+        assert_string_equal(text_in(json_array_get(list, 0), "state"), "stopped");
+        json_decref(list);
+        world_close(&world);
+}
+
+static void works_without_a_directory(void **state) {
+        static const char *const script[] = {AS_FINAL("one"), NULL};
+        struct sbx_run_request request = agent("Count."),
+                               again = {.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+        json_t *result, *list = NULL;
+
+        world.state = NULL;
+        world_open(&world, NULL);
+        world_script(script);
+        result = world_run(&world, &request);
+        assert_string_equal(text_in(result, "answer"), "one");
+        assert_true(json_is_false(json_object_get(result, "resumable")));
+        json_decref(result);
+        assert_refused(&again, -ENOENT, "journal");
+        assert_int_equal(sbx_runs_list(world.runs, &list, NULL), 0);
+        assert_int_equal(json_array_size(list), 0);
+        json_decref(list);
+        world_close(&world);
 }
 
 int main(void) {
@@ -597,6 +691,11 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(refuses_bad_requests, setup, teardown),
                 cmocka_unit_test_setup_teardown(an_ended_run_answers_its_result, setup, teardown),
                 cmocka_unit_test_setup_teardown(goes_on_after_a_kill_at_any_record, setup, teardown),
+                cmocka_unit_test_setup_teardown(goes_on_after_a_session_was_lost, setup, teardown),
+                cmocka_unit_test_setup_teardown(goes_on_with_sub_completions, setup, teardown),
+                cmocka_unit_test_setup_teardown(tells_what_ended_otherwise, setup, teardown),
+                cmocka_unit_test_setup_teardown(belongs_to_one_at_a_time, setup, teardown),
+                cmocka_unit_test_setup_teardown(works_without_a_directory, setup, teardown),
         };
 
         return cmocka_run_group_tests_name("runs", tests, scratch_setup, scratch_teardown);
