@@ -159,12 +159,14 @@ static int apply_flag(struct sbx_config *config, const char *flag, struct sbx_er
                 return refuse_flag(config, name, err);
         if (sbx_raw_from_text(entry != NULL ? dot + 1 : name, equals + 1, "flag", config->working, &raw) < 0)
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
-        if (entry != NULL)
+        if (entry != NULL) {
                 r = sbx_entry_set(entry, &entry->flags, &raw, err);
-        else if (sbx_raws_put(&config->flags, &raw) < 0)
+                entry->shown.built_in = false; /* somebody means it: it is used from the beginning, and missed if absent */
+        } else if (sbx_raws_put(&config->flags, &raw) < 0) {
                 r = SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
-        else
+        } else {
                 r = 0;
+        }
         sbx_raw_clear(&raw);
         return r;
 }
