@@ -537,5 +537,32 @@ class Replay(Sandboxed):
         self.ok("logs", "replay", run.id, "--env", "local")
 
 
+class Sink(Sandboxed):
+    """sink-jsonl in the program. What it writes of runs is tested with `run` and `agent`."""
+
+    def test_nothing_outside_of_runs(self):
+        self.ok("exec", "-c", "print(1)")
+        self.assertFalse(self.project.joinpath("logs").exists())
+
+    def test_all_events(self):
+        self.ok("exec", "--set", "jsonl.events=all", "-c", "secret = 'hunter2'", "-c", "print(1)")
+        path, = self.project.joinpath("logs").iterdir()
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        self.assertEqual([line["event"] for line in lines], ["log_started", "execution", "execution"])
+        self.assertEqual({line["trajectory_id"] for line in lines}, {path.stem})
+        self.assertNotIn("hunter2", path.read_text())
+        self.assertEqual((path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777), (0o600, 0o700))
+        entry, = json.loads(self.ok("logs", "--json").stdout)
+        self.assertEqual((entry["kind"], entry["calls"]), ("events", None))
+        self.assertIn("ok: 3 lines", self.ok("logs", "verify", path.stem).stdout)
+        self.assertIn("note: execution", self.ok("logs", path.stem).stdout)
+
+    def test_a_directory_that_can_not_be_made(self):
+        done = self.ok("exec", "--set", "jsonl.events=all", "--set", "log_dir=/dev/null/logs", "-c", "print(1)")
+        self.assertEqual(done.stdout, "1\n")
+        self.assertIn("trajectory sink 'jsonl' fails", done.stderr)
+        self.assertIn("log_dir", done.stderr)
+
+
 if __name__ == "__main__":
     main()
