@@ -21,6 +21,7 @@ static const struct {
         {SBX_PLUGIN_CONTEXT, "snipara_project_slug"},
         {SBX_PLUGIN_CONTEXT, "snipara_base_url"},
         {SBX_PLUGIN_CONTEXT, "memory_enabled"},
+        {SBX_PLUGIN_CONTEXT, "log_dir"},
         {SBX_PLUGIN_SINK, "log_dir"},
 };
 #define SHARED_COUNT (sizeof(shared_settings) / sizeof(shared_settings[0]))

@@ -68,13 +68,41 @@ static int resolve_database(const char *path, char **ret_path, struct sbx_error 
         return 0;
 }
 
+/* Trajectories repeat prompts, results and what was retrieved: found again, they would feed on themselves. NULL: the logs
+ * are not below the project; or out of memory, which `*ret_failed` says. */
+static char *log_pattern(const struct sbx_host *host, bool *ret_failed) {
+        const char *directory = host->setting(host->self, "log_dir");
+        const char *project = host->directory(host->self, "project");
+        size_t length = strlen(project), size = 0;
+        char *pattern;
+
+        *ret_failed = false;
+        if (directory == NULL || strncmp(directory, project, length) != 0 || directory[length] != '/')
+                return NULL;
+        pattern = malloc(2 * strlen(directory) + 2);
+        *ret_failed = pattern == NULL;
+        for (const char *at = directory + length; pattern != NULL && *at != '\0'; at++) {
+                if (strchr("*?[]\\!# ", *at) != NULL)
+                        pattern[size++] = '\\';
+                pattern[size++] = *at;
+        }
+        if (pattern != NULL)
+                memcpy(pattern + size, "/", 2);
+        return pattern;
+}
+
 static int read_exclude(const struct sbx_host *host, struct files_options *options, struct sbx_error *err) {
-        options->exclude_count = host->option_count(host->self, "exclude");
-        options->exclude = calloc(options->exclude_count + 1, sizeof(*options->exclude));
-        if (options->exclude == NULL)
+        size_t count = host->option_count(host->self, "exclude");
+        bool failed;
+
+        options->exclude = calloc(count + 2, sizeof(*options->exclude));
+        options->logs = log_pattern(host, &failed);
+        if (options->exclude == NULL || failed)
                 return files_nomem(err);
-        for (size_t i = 0; i < options->exclude_count; i++)
-                options->exclude[i] = host->option_item(host->self, "exclude", i);
+        if (options->logs != NULL)
+                options->exclude[options->exclude_count++] = options->logs;
+        for (size_t i = 0; i < count; i++) /* behind it: a "!" can take it back */
+                options->exclude[options->exclude_count++] = host->option_item(host->self, "exclude", i);
         return 0;
 }
 
@@ -147,5 +175,6 @@ void options_free(struct files_options *options) {
         free(options->project);
         free(options->database);
         free(options->exclude);
+        free(options->logs);
         *options = (struct files_options){0};
 }
