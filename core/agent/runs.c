@@ -60,8 +60,8 @@ static void tell_started(struct sbx_prepared *prepared) {
         if (!sbx_run_observed(run))
                 return;
         event = json_pack("{s:O, s:O, s:O?, s:s, s:s, s:s, s:o, s:O?, s:O?, s:O*}", "kind",
-                          json_object_get(request, "kind"), "prompt", json_object_get(request, "prompt"), "system", json_object_get(request, "system"),
-                          "model", run->model, "provider", run->provider->name, "environment", run->environment,
+                          json_object_get(request, "kind"), "prompt", json_object_get(request, "prompt"), "system",
+                          json_object_get(request, "system"), "model", run->model, "provider", run->provider->name, "environment", run->environment,
                           "limits", sbx_limits_encode(&run->limits), "version", json_object_get(request, "version"),
                           "timestamp", json_object_get(request, "started_at"), "variables",
                           json_object_get(request, "variables"));

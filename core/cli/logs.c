@@ -26,9 +26,8 @@ static int show_json(const struct sbx_cli *cli, const json_t *lines, bool full) 
         size_t index;
         json_t *line;
 
-        json_array_foreach(lines, index, line)
-                if ((full || !sbx_logs_is_metadata(line)) && json_array_append(events, line) < 0)
-                        return -ENOMEM;
+        json_array_foreach(lines, index, line) if ((full || !sbx_logs_is_metadata(line)) &&
+                                                   json_array_append(events, line) < 0) return -ENOMEM;
         return sbx_cli_print_json(&cli->out, events, true);
 }
 
@@ -118,7 +117,8 @@ const struct sbx_cli_command sbx_cli_logs = {
         .summary = "List recent runs, or show what happened in one",
         .description =
                 "Without ID: a table of recent runs, newest first. With ID (its beginning is enough, 4 characters at\n"
-                "least): the run as a tree. Below each answer of the model stand the executions and tool calls that it\n"
+                "least): the run as a tree. Below each answer of the model stand the executions and tool calls that "
+                "it\n"
                 "asked for, below an execution the calls that its code made; code is marked with |, output with >.\n"
                 "Files of snipara-sandbox 2.2.7 are read too.",
         .options = logs_command_options,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands `logs ...` share: the directory of trajectories, and reading their files. All that is in the files is
- * hostile: they may come from anywhere. docs/trajectory.md describes them. */
+/* What the commands `logs ...` share: the directory of trajectories, and reading their files. All that is in the files
+ * is hostile: they may come from anywhere. docs/trajectory.md describes them. */
 #pragma once
 
 #include <time.h>
@@ -10,9 +10,9 @@
 #include "base/buffer.h"
 #include "cli/cli.h"
 
-#define SBX_LOGS_ID_MAX 64u                    /* bytes of [A-Za-z0-9-] */
-#define SBX_LOGS_LINE_MAX ((size_t)40 << 20)   /* what sink-jsonl writes is below 33 MiB */
-#define SBX_LOGS_EVENTS_MAX ((size_t)1 << 20)  /* of a file that is held in memory */
+#define SBX_LOGS_ID_MAX 64u                   /* bytes of [A-Za-z0-9-] */
+#define SBX_LOGS_LINE_MAX ((size_t)40 << 20)  /* what sink-jsonl writes is below 33 MiB */
+#define SBX_LOGS_EVENTS_MAX ((size_t)1 << 20) /* of a file that is held in memory */
 
 /* ---- logs_directory.c ---- */
 
@@ -40,8 +40,8 @@ int sbx_logs_names_read(const struct sbx_logs_directory *directory, struct sbx_l
 void sbx_logs_names_free(struct sbx_logs_names *names);
 #define _cleanup_logs_names_ __attribute__((cleanup(sbx_logs_names_free)))
 
-/* The trajectory that `text` is the id of, or the beginning of (4 characters at least, of one alone): opened, to be closed.
- * An exit code; what is wrong has been told. */
+/* The trajectory that `text` is the id of, or the beginning of (4 characters at least, of one alone): opened, to be
+ * closed. An exit code; what is wrong has been told. */
 int sbx_logs_find(const struct sbx_cli *cli, const struct sbx_logs_directory *directory, const char *text,
                   char ret_id[SBX_LOGS_ID_MAX + 1], int *ret_fd);
 /* A regular file, no symbolic link. -errno. */
@@ -68,8 +68,8 @@ void sbx_logs_reader_free(struct sbx_logs_reader *reader);
 /* 1: a line; 0: the end; -errno. */
 int sbx_logs_reader_next(struct sbx_logs_reader *reader, struct sbx_logs_line *ret_line, struct sbx_error *err);
 
-/* The objects of the first and the last whole line, and of the second if `ret_second` is not NULL; nothing between them is
- * read. NULL: none, or no JSON object. 0 or -errno. */
+/* The objects of the first and the last whole line, and of the second if `ret_second` is not NULL; nothing between them
+ * is read. NULL: none, or no JSON object. 0 or -errno. */
 int sbx_logs_ends_read(int fd, json_t **ret_first, json_t **ret_second, json_t **ret_last, struct sbx_error *err);
 
 /* NULL: no JSON object. -ENOMEM is told as NULL too: a line that can't be held can't be shown. */

@@ -79,9 +79,8 @@ int sbx_logs_reader_next(struct sbx_logs_reader *reader, struct sbx_logs_line *r
         size_t searched = reader->begin;
 
         for (;;) {
-                const char *newline = buffer->size > searched
-                                              ? memchr(buffer->data + searched, '\n', buffer->size - searched)
-                                              : NULL;
+                const char *newline =
+                        buffer->size > searched ? memchr(buffer->data + searched, '\n', buffer->size - searched) : NULL;
                 size_t end = newline != NULL ? (size_t)(newline - buffer->data) : buffer->size;
                 int r;
 
@@ -155,8 +154,8 @@ static int read_last(int fd, uint64_t file_size, json_t **ret_last, struct sbx_e
                 if (r < 0)
                         return r;
                 newline = bytes.size > 0 ? memrchr(bytes.data, '\n', bytes.size) : NULL;
-                if (newline != NULL && line_before(sbx_buffer_bytes(&bytes), (size_t)(newline - bytes.data),
-                                                   size == file_size, &line)) {
+                if (newline != NULL &&
+                    line_before(sbx_buffer_bytes(&bytes), (size_t)(newline - bytes.data), size == file_size, &line)) {
                         *ret_last = sbx_logs_parse(line);
                         return 0;
                 }
@@ -165,8 +164,8 @@ static int read_last(int fd, uint64_t file_size, json_t **ret_last, struct sbx_e
         }
 }
 
-/* The line that begins at `begin`: 8 KiB from there, then ever more, until its end is in `bytes`. `*ret_end` is where the
- * next one begins; 0: it has no end. */
+/* The line that begins at `begin`: 8 KiB from there, then ever more, until its end is in `bytes`. `*ret_end` is where
+ * the next one begins; 0: it has no end. */
 static int read_line_at(int fd, uint64_t file_size, uint64_t begin, struct sbx_buffer *bytes, uint64_t *ret_end,
                         struct sbx_error *err) {
         uint64_t left = file_size > begin ? file_size - begin : 0;

@@ -80,13 +80,12 @@ static json_t *summary_of(const struct sbx_logs_directory *directory, const char
                             number_or_null(sbx_logs_number(totals, "total_duration_ms"), true), "path", path);
         if (summary == NULL ||
             json_object_update_new(
-                    summary,
-                    json_pack("{s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "kind", text_or_null(kind), "prompt",
-                              prompt_of(first, second), "model", text_or_null(sbx_logs_text(first, "model")),
-                              "tool_calls", number_or_null(sbx_logs_number(totals, "total_tool_calls"), true),
-                              "cost_usd", number_or_null(sbx_logs_number(totals, "total_cost_usd"), false), "state",
-                              state, "end", text_or_null(ended ? sbx_logs_text(last, "end") : ""), "error",
-                              text_or_null(error))) < 0) {
+                    summary, json_pack("{s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "kind", text_or_null(kind), "prompt",
+                                       prompt_of(first, second), "model", text_or_null(sbx_logs_text(first, "model")),
+                                       "tool_calls", number_or_null(sbx_logs_number(totals, "total_tool_calls"), true),
+                                       "cost_usd", number_or_null(sbx_logs_number(totals, "total_cost_usd"), false),
+                                       "state", state, "end", text_or_null(ended ? sbx_logs_text(last, "end") : ""),
+                                       "error", text_or_null(error))) < 0) {
                 json_decref(summary);
                 return NULL;
         }

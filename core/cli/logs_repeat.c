@@ -51,11 +51,12 @@ static int list_tools(struct sbx_runtime *runtime, struct sbx_buffer *out, struc
         size_t index;
         int r = sbx_tools_list_for(runtime->tools, SBX_CALLER_CODE, &list, err);
 
-        json_array_foreach(list, index, tool)
-                if (r == 0 && json_array_append_new(tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
-                                                                     "description",
-                                                                     json_object_get(tool, "description"))) < 0)
-                        r = SBX_NOMEM(err, ORIGIN);
+        json_array_foreach(list, index,
+                           tool) if (r == 0 &&
+                                     json_array_append_new(
+                                             tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
+                                                              "description", json_object_get(tool, "description"))) < 0)
+                r = SBX_NOMEM(err, ORIGIN);
         result = r == 0 ? json_pack("{s:O}", "tools", tools) : NULL;
         if (r == 0 && (result == NULL || sbx_json_encode(result, out) < 0))
                 r = SBX_NOMEM(err, ORIGIN);
@@ -88,7 +89,8 @@ static int recorded_answer(struct answers *answers, const json_t *event, const c
         if (kept == NULL && is_built_in(name) && failed)
                 return sbx_error_set(err, -EIO, ORIGIN, NULL, "%s", content);
         if (kept == NULL && is_built_in(name)) {
-                if (sbx_json_parse_any((struct sbx_bytes){content, strlen(content)}, ANSWER_MAX, "answer", &made, NULL) < 0)
+                if (sbx_json_parse_any((struct sbx_bytes){content, strlen(content)}, ANSWER_MAX, "answer", &made,
+                                       NULL) < 0)
                         differs(answers, "the answer to call %u, %s, is not recorded whole", answers->count, name);
         } else if (kept == NULL) {
                 made = json_pack("{s:[{s:s, s:s}], s:b}", "content", "type", "text", "text", content, "isError",
@@ -123,14 +125,16 @@ static int answer(void *data, const char *name, struct sbx_bytes arguments, cons
         skip_others(answers);
         if (answers->next == SBX_LOGS_NONE) {
                 differs(answers, "call %u, %.64s, was not made in the recorded run", answers->count, name);
-                return sbx_error_set(err, -ENODATA, ORIGIN, NULL, "%.64s was not called here in the recorded run", name);
+                return sbx_error_set(err, -ENODATA, ORIGIN, NULL, "%.64s was not called here in the recorded run",
+                                     name);
         }
         event = answers->events->items[answers->next].object;
         recorded = json_array_get(json_object_get(event, "tool_calls"), 0);
         if (!sbx_logs_is(recorded, "name", name)) {
                 differs(answers, "call %u is of %.64s, and was of %.64s", answers->count, name,
                         sbx_logs_text(recorded, "name"));
-                return sbx_error_set(err, -ENODATA, ORIGIN, NULL, "%.64s was not called here in the recorded run", name);
+                return sbx_error_set(err, -ENODATA, ORIGIN, NULL, "%.64s was not called here in the recorded run",
+                                     name);
         }
         answers->next = answers->events->items[answers->next].next;
         compare_arguments(answers, name, arguments, json_object_get(recorded, "arguments"));
@@ -321,8 +325,8 @@ int sbx_logs_variable_set(struct sbx_runtime *runtime, const char *principal, co
                 struct sbx_bytes rest = {bytes + at, text.size - at};
 
                 size = rest.size > PART_BYTES ? sbx_utf8_cut(rest, PART_BYTES) : rest.size;
-                r = set_text(runtime, principal, at == 0 ? name : "_sbx_part", (struct sbx_bytes){bytes + at, size}, call,
-                             err);
+                r = set_text(runtime, principal, at == 0 ? name : "_sbx_part", (struct sbx_bytes){bytes + at, size},
+                             call, err);
                 if (r == 0 && at > 0)
                         r = execute_code(runtime, principal, NULL, code, call, err);
         }

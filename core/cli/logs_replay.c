@@ -37,7 +37,7 @@ struct replay {
         const char *environment; /* NULL: the configured one */
         char *run_principal;     /* whose sessions were the run's own */
         char *session_principal; /* and whose they are now */
-        json_t *results; /* for the JSON */
+        json_t *results;         /* for the JSON */
         size_t same, different, left_out;
 };
 
@@ -134,22 +134,24 @@ static void show_people(const struct replay *replay, size_t number, const char *
 static int add_json(struct replay *replay, size_t number, const char *kind, const struct verdict *verdict) {
         const struct sbx_logs_outcome *outcome = verdict->outcome;
         bool done = outcome->obstacle == NULL;
-        json_t *entry = json_pack(
-                "{s:I, s:s, s:s, s:s, s:s, s:s?, s:s, s:s?, s:s, s:s?, s:s?}", "step", (json_int_t)number, "kind", kind,
-                "call_id", sbx_logs_text(verdict->event, "call_id"), "session_id",
-                sbx_logs_text(verdict->event, "session_id"), "outcome",
-                !done ? "not_repeated" : verdict->same ? "same" : "different", "reason", outcome->obstacle, "recorded_end",
-                sbx_logs_text(verdict->event, "end"), "end", done ? outcome->end : NULL, "recorded_output",
-                recorded_text(verdict->event), "output", outcome->text, "calls_differ",
-                outcome->calls[0] != '\0' ? outcome->calls : NULL);
+        json_t *entry =
+                json_pack("{s:I, s:s, s:s, s:s, s:s, s:s?, s:s, s:s?, s:s, s:s?, s:s?}", "step", (json_int_t)number,
+                          "kind", kind, "call_id", sbx_logs_text(verdict->event, "call_id"), "session_id",
+                          sbx_logs_text(verdict->event, "session_id"), "outcome",
+                          !done           ? "not_repeated"
+                          : verdict->same ? "same"
+                                          : "different",
+                          "reason", outcome->obstacle, "recorded_end", sbx_logs_text(verdict->event, "end"), "end",
+                          done ? outcome->end : NULL, "recorded_output", recorded_text(verdict->event), "output",
+                          outcome->text, "calls_differ", outcome->calls[0] != '\0' ? outcome->calls : NULL);
 
         return json_array_append_new(replay->results, entry) < 0 ? -ENOMEM : 0;
 }
 
 /* ---- doing ---- */
 
-static int repeat_step(struct replay *replay, size_t number, const struct sbx_logs_step *step, const struct sbx_call *call,
-                       struct sbx_error *err) {
+static int repeat_step(struct replay *replay, size_t number, const struct sbx_logs_step *step,
+                       const struct sbx_call *call, struct sbx_error *err) {
         __attribute__((cleanup(sbx_logs_outcome_free))) struct sbx_logs_outcome outcome = {0};
         const json_t *event = replay->events.items[step->event].object;
         struct verdict verdict = {.event = event, .outcome = &outcome};
@@ -218,9 +220,7 @@ static const json_t *recorded_variable(const struct replay *replay, const char *
         const json_t *list = json_object_get(sbx_logs_header(replay->lines), "variables"), *variable;
         size_t index;
 
-        json_array_foreach(list, index, variable)
-                if (sbx_logs_is(variable, "name", name))
-                        return variable;
+        json_array_foreach(list, index, variable) if (sbx_logs_is(variable, "name", name)) return variable;
         return NULL;
 }
 
@@ -245,7 +245,8 @@ static int check_variables(const struct replay *replay) {
 
                 if (!is_given(replay, name)) {
                         sbx_cli_error(replay->cli, "give its file again, as in --var document=report.txt",
-                                      "the run began with a text in the variable %s, which is not in the trajectory", name);
+                                      "the run began with a text in the variable %s, which is not in the trajectory",
+                                      name);
                         return SBX_CLI_USAGE;
                 }
         }
@@ -408,7 +409,8 @@ const struct sbx_cli_command sbx_cli_logs_replay = {
         .arguments = "ID",
         .summary = "Run the recorded code of a trajectory again and compare",
         .description =
-                "Every execution of the run, in order, in fresh sessions of the same names, with the recorded profiles.\n"
+                "Every execution of the run, in order, in fresh sessions of the same names, with the recorded "
+                "profiles.\n"
                 "No model is asked and no tool is called: code that calls back gets the recorded answers. How it ends\n"
                 "and what the model would see of its output is compared. Exit code 1: something differs, or could not\n"
                 "be repeated.",

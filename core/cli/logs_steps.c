@@ -78,7 +78,8 @@ static int add_turn(struct sbx_logs_steps *steps, const struct sbx_logs_events *
 
                 if (r == 0 && changes_session(name))
                         r = add_step(steps, &step);
-                /* Of one that was refused there is no event: then the next one's comes too early, which does no harm. */
+                /* Of one that was refused there is no event: then the next one's comes too early, which does no harm.
+                 */
                 if (r == 0 && strncmp(name, "execute", strlen("execute")) == 0 && child != SBX_LOGS_NONE) {
                         r = add_execution(steps, events, child, run_id);
                         child = next_execution(events, events->items[child].next);

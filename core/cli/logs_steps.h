@@ -13,8 +13,8 @@ enum sbx_logs_step_kind {
 
 struct sbx_logs_step {
         enum sbx_logs_step_kind kind;
-        size_t event;         /* of the execution or check; of the completion that asked for the tool */
-        const json_t *call;   /* SBX_LOGS_TOOL: {"name", "arguments"} */
+        size_t event;          /* of the execution or check; of the completion that asked for the tool */
+        const json_t *call;    /* SBX_LOGS_TOOL: {"name", "arguments"} */
         const char *principal; /* whose session it was */
 };
 struct sbx_logs_steps {
@@ -39,7 +39,8 @@ int sbx_logs_step_repeat(struct sbx_runtime *runtime, const struct sbx_logs_even
                          const struct sbx_logs_step *step, const char *environment, const struct sbx_call *call,
                          struct sbx_logs_outcome *ret_outcome, struct sbx_error *err);
 
-/* Whose sessions are those of a recorded principal when it is done again: of nobody who has a run. NULL: out of memory. */
+/* Whose sessions are those of a recorded principal when it is done again: of nobody who has a run. NULL: out of memory.
+ */
 char *sbx_logs_principal(const char *recorded);
 /* Sets a variable of a session before the first step; a text of any size that a run takes. */
 int sbx_logs_variable_set(struct sbx_runtime *runtime, const char *principal, const char *environment, const char *name,

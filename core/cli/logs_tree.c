@@ -141,7 +141,8 @@ static char *call_text(const struct view *view, const json_t *call) {
         else if (r >= 0 && arguments != NULL)
                 r = sbx_json_encode(arguments, &out);
         if (r >= 0 && !view->full && out.size - begin > ARGUMENTS_SHOWN) {
-                out.size = begin + sbx_utf8_cut((struct sbx_bytes){out.data + begin, out.size - begin}, ARGUMENTS_SHOWN);
+                out.size =
+                        begin + sbx_utf8_cut((struct sbx_bytes){out.data + begin, out.size - begin}, ARGUMENTS_SHOWN);
                 r = sbx_buffer_append_text(&out, " ...");
         }
         if (r >= 0)
@@ -182,9 +183,7 @@ static const json_t *result_of(const json_t *event, const json_t *call) {
         const char *id = sbx_logs_text(call, "id");
         size_t index;
 
-        json_array_foreach(results, index, result)
-                if (sbx_logs_is(result, "tool_call_id", id))
-                        return result;
+        json_array_foreach(results, index, result) if (sbx_logs_is(result, "tool_call_id", id)) return result;
         return NULL;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `logs verify`: walks the chain of a trajectory and tells where it is broken. docs/trajectory.md says what that proves. */
+/* `logs verify`: walks the chain of a trajectory and tells where it is broken. docs/trajectory.md says what that
+ * proves. */
 #include <stdlib.h>
 
 #include "base/cleanup.h"
@@ -76,8 +77,8 @@ static void add_problem(struct walk *walk, uint64_t line, const char *kind, cons
         vsnprintf(message, sizeof(message), format, args);
         va_end(args);
         if (json_array_size(walk->problems) < PROBLEMS_MAX)
-                json_array_append_new(walk->problems, json_pack("{s:I, s:s, s:s}", "line", (json_int_t)line, "kind", kind,
-                                                                "message", message));
+                json_array_append_new(walk->problems, json_pack("{s:I, s:s, s:s}", "line", (json_int_t)line, "kind",
+                                                                kind, "message", message));
 }
 
 /* ---- one line ---- */
@@ -113,8 +114,8 @@ static bool tell_break(struct walk *walk, uint64_t number, uint64_t own_number, 
                 add_problem(walk, found + 1, "inserted", "line %llu was put in, or moved: line %llu follows line %llu",
                             (unsigned long long)found + 1, (unsigned long long)number, (unsigned long long)found);
         else if (own_number > walk->last_number + 1)
-                add_problem(walk, number, "removed", "before line %llu, %llu line%s removed", (unsigned long long)number,
-                            (unsigned long long)removed, removed > 1 ? "s were" : " was");
+                add_problem(walk, number, "removed", "before line %llu, %llu line%s removed",
+                            (unsigned long long)number, (unsigned long long)removed, removed > 1 ? "s were" : " was");
         else
                 add_problem(walk, number > 1 ? number - 1 : 1, "replaced",
                             "line %llu points to a line that is not there: the one before it was replaced",
@@ -199,8 +200,9 @@ static void check_expected(struct walk *walk, const char *expect) {
                 add_problem(walk, found, "extended", "the expected hash is that of line %llu: %llu lines came after it",
                             (unsigned long long)found, (unsigned long long)(walk->lines - found));
         else
-                add_problem(walk, walk->lines, "unexpected", "no line has the expected hash: the file is not the one that "
-                                                             "it was taken of, or lines at its end were removed");
+                add_problem(walk, walk->lines, "unexpected",
+                            "no line has the expected hash: the file is not the one that "
+                            "it was taken of, or lines at its end were removed");
 }
 
 static int show_people(const struct sbx_cli *cli, const struct walk *walk, bool good) {
@@ -219,17 +221,16 @@ static int show_people(const struct sbx_cli *cli, const struct walk *walk, bool 
         if (!walk->ended)
                 sbx_cli_warning(cli, "it was stopped, goes on, or lines at the end of the file were removed",
                                 "the run has not ended in this file");
-        return sbx_cli_print(&cli->out, "ok: %llu lines, %llu events, final hash %s\n",
-                             (unsigned long long)walk->lines, (unsigned long long)walk->events,
-                             walk->hashes[walk->lines].text);
+        return sbx_cli_print(&cli->out, "ok: %llu lines, %llu events, final hash %s\n", (unsigned long long)walk->lines,
+                             (unsigned long long)walk->events, walk->hashes[walk->lines].text);
 }
 
 static int show_json(const struct sbx_cli *cli, const struct walk *walk, const char *path, bool good) {
-        _cleanup_json_ json_t *document = json_pack(
-                "{s:s, s:s, s:b, s:b, s:b, s:I, s:I, s:s?, s:O}", "id", walk->id, "path", path, "ok", good, "chained",
-                walk->chained, "ended", walk->ended, "lines", (json_int_t)walk->lines, "events",
-                (json_int_t)walk->events, "final_hash", walk->lines > 0 ? walk->hashes[walk->lines].text : NULL,
-                "problems", walk->problems);
+        _cleanup_json_ json_t *document =
+                json_pack("{s:s, s:s, s:b, s:b, s:b, s:I, s:I, s:s?, s:O}", "id", walk->id, "path", path, "ok", good,
+                          "chained", walk->chained, "ended", walk->ended, "lines", (json_int_t)walk->lines, "events",
+                          (json_int_t)walk->events, "final_hash",
+                          walk->lines > 0 ? walk->hashes[walk->lines].text : NULL, "problems", walk->problems);
 
         return document != NULL ? sbx_cli_print_json(&cli->out, document, true) : -ENOMEM;
 }
@@ -301,11 +302,13 @@ const struct sbx_cli_command sbx_cli_logs_verify = {
         .name = "logs verify",
         .arguments = "ID",
         .summary = "Check that nobody has edited a trajectory",
-        .description =
-                "Each line of a trajectory holds the hash of the one before, and its own. This tells the line that was\n"
-                "changed, put in or removed, or else the final hash. Someone who may write the file can make all hashes\n"
-                "again: keep the final one elsewhere, and compare with --expect. Exit code 1: it was edited, or has no\n"
-                "hashes.",
+        .description = "Each line of a trajectory holds the hash of the one before, and its own. This tells the line "
+                       "that was\n"
+                       "changed, put in or removed, or else the final hash. Someone who may write the file can make "
+                       "all hashes\n"
+                       "again: keep the final one elsewhere, and compare with --expect. Exit code 1: it was edited, or "
+                       "has no\n"
+                       "hashes.",
         .options = verify_command_options,
         .examples = examples,
         .flags = SBX_CLI_CONFIGURED,

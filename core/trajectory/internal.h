@@ -41,7 +41,7 @@ struct sbx_trajectory {
         pthread_cond_t filled, emptied, flushed;
         struct sbx_trajectory_event queue[SBX_TRAJECTORY_QUEUE_MAX]; /* a ring */
         size_t first, count, weight;
-        uint64_t last_sequence;            /* of what was emitted */
+        uint64_t last_sequence; /* of what was emitted */
         uint64_t flushes_asked, flushes_done;
         uint64_t flush_after; /* what is asked for comes when the event of this sequence is with the sinks */
         struct sbx_trajectory_loser losers[SBX_TRAJECTORY_LOSERS_MAX];

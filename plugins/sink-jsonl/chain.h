@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chain of a file: each line holds, as "prev", the SHA-256 of the line before it (its bytes without the newline), so
- * that no line can be changed, removed or put in without the next one telling; and, as "sum", its own (docs/trajectory.md).
- * Pure functions. */
+/* The chain of a file: each line holds, as "prev", the SHA-256 of the line before it (its bytes without the newline),
+ * so that no line can be changed, removed or put in without the next one telling; and, as "sum", its own
+ * (docs/trajectory.md). Pure functions. */
 #pragma once
 
 #include <stdint.h>

@@ -182,7 +182,8 @@ static int append_note(struct jsonl_file *file, const struct jsonl_record *cause
         return r < 0 ? r : append(file, &note, err);
 }
 
-/* What has to stand before the event: a head in a new file, that the run goes on in an old one, that events are missing.
+/* What has to stand before the event: a head in a new file, that the run goes on in an old one, that events are
+ * missing.
  */
 static int append_notes(struct jsonl_file *file, const struct jsonl_record *record, struct sbx_error *err) {
         int r = 0;

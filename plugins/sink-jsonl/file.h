@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file of one trajectory: locked while it is open, whole lines only, each chained to the one before. One thread at a
- * time for each. */
+/* The file of one trajectory: locked while it is open, whole lines only, each chained to the one before. One thread at
+ * a time for each. */
 #pragma once
 
 #include "directory.h"
@@ -14,7 +14,7 @@ struct jsonl_file {
         struct jsonl_state state;
         bool was_there; /* at the first event of this life: a note tells that the run goes on */
         bool unsynced;
-        bool torn; /* half a line is at its end and could not be taken back: it has to be opened again */
+        bool torn;     /* half a line is at its end and could not be taken back: it has to be opened again */
         uint64_t lost; /* events that could not be written, not yet told in the file */
 };
 

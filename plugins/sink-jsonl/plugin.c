@@ -18,7 +18,8 @@ static const struct sbx_option options[] = {
                 .struct_size = sizeof(struct sbx_option),
                 .type = SBX_OPTION_PATH,
                 .name = "directory",
-                .help = "Where the files are; made with mode 0700 when the first event comes. Default: the setting log_dir.",
+                .help = "Where the files are; made with mode 0700 when the first event comes. Default: the setting "
+                        "log_dir.",
         },
         {
                 .struct_size = sizeof(struct sbx_option),
@@ -26,7 +27,8 @@ static const struct sbx_option options[] = {
                 .name = "sync",
                 .default_value = "flush",
                 .choices = "event|flush|never",
-                .help = "When lines are made to survive a power cut: after each event; after a second without one and when a "
+                .help = "When lines are made to survive a power cut: after each event; after a second without one and "
+                        "when a "
                         "run ends; or whenever the kernel does it.",
         },
         {.name = NULL},
@@ -101,7 +103,8 @@ static int jsonl_flush(void *instance, struct sbx_error *err) {
 
 /* ---- probe ---- */
 
-/* Leaves nothing behind: a file without a name (open(2), O_TMPFILE), or where the file system has none, the permissions.
+/* Leaves nothing behind: a file without a name (open(2), O_TMPFILE), or where the file system has none, the
+ * permissions.
  */
 static int try_directory(const char *path, struct sbx_error *err) {
         _cleanup_close_ int fd = open(path, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
@@ -110,9 +113,9 @@ static int try_directory(const char *path, struct sbx_error *err) {
                 return 0;
         if ((errno == EOPNOTSUPP || errno == EISDIR) && access(path, W_OK | X_OK) == 0)
                 return 0;
-        return jsonl_system_error("make files in", path, NULL,
-                                  "Set `directory` of the sink, or the setting log_dir, to a directory that you can write.",
-                                  err);
+        return jsonl_system_error(
+                "make files in", path, NULL,
+                "Set `directory` of the sink, or the setting log_dir, to a directory that you can write.", err);
 }
 
 /* The nearest directory that is there. */

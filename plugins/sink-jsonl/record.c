@@ -8,18 +8,9 @@
 static const struct {
         const char *name, *otherwise;
 } call_members[] = {
-        {"depth", "0"},
-        {"prompt", "\"\""},
-        {"parent_call_id", "null"},
-        {"response", "null"},
-        {"tool_calls", "[]"},
-        {"tool_results", "[]"},
-        {"repl_results", "[]"},
-        {"input_tokens", "0"},
-        {"output_tokens", "0"},
-        {"duration_ms", "0"},
-        {"error", "null"},
-        {"estimated_cost_usd", "null"},
+        {"depth", "0"},         {"prompt", "\"\""},     {"parent_call_id", "null"}, {"response", "null"},
+        {"tool_calls", "[]"},   {"tool_results", "[]"}, {"repl_results", "[]"},     {"input_tokens", "0"},
+        {"output_tokens", "0"}, {"duration_ms", "0"},   {"error", "null"},          {"estimated_cost_usd", "null"},
 };
 
 static const char *const own_members[] = {"_type", "line", "prev", "sum"};

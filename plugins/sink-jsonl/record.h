@@ -22,7 +22,8 @@ struct jsonl_record {
         struct sbx_bytes body; /* the object's text between its braces */
         char *text;            /* holds `body`; NULL: the event that was read does, and outlives the record */
 };
-#define JSONL_RECORD {0}
+#define JSONL_RECORD                                                                                                   \
+        { 0 }
 
 /* -EINVAL: no event, or one that would be confused with what this plugin adds; -ENOMEM. */
 int jsonl_record_read(struct sbx_bytes json, struct jsonl_record *ret_record, struct sbx_error *err);

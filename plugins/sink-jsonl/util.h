@@ -9,7 +9,7 @@
 #include <snipara-sandbox/types.h>
 
 #define JSONL_ORIGIN "sink-jsonl"
-#define JSONL_ID_MAX 64u                        /* bytes of a trajectory's id */
+#define JSONL_ID_MAX 64u                           /* bytes of a trajectory's id */
 #define JSONL_LINE_MAX (((size_t)32 << 20) + 4096) /* an event as sink.h bounds it, and what is added to it */
 
 #define _cleanup_(function) __attribute__((cleanup(function)))

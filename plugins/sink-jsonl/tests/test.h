@@ -115,8 +115,8 @@ static inline int emit_event(struct fixture *fixture, const char *id, const char
         int r;
 
         assert_true(asprintf(&json,
-                             "{\"trajectory_id\":\"%s\",\"event\":\"%s\",\"timestamp\":\"2026-01-02T03:04:05.678Z\"%s}", id,
-                             event, more) > 0);
+                             "{\"trajectory_id\":\"%s\",\"event\":\"%s\",\"timestamp\":\"2026-01-02T03:04:05.678Z\"%s}",
+                             id, event, more) > 0);
         r = emit(fixture, json, &err);
         if (r < 0)
                 snprintf(fixture->state.log, sizeof(fixture->state.log), "%s|%s", err.message, err.hint);
@@ -127,7 +127,8 @@ static inline int emit_event(struct fixture *fixture, const char *id, const char
 static inline int emit_call(struct fixture *fixture, const char *id, unsigned number) {
         char more[96];
 
-        snprintf(more, sizeof(more), ",\"call_id\":\"00000000-0000-8000-8000-%012u\",\"prompt\":\"p%u\"", number, number);
+        snprintf(more, sizeof(more), ",\"call_id\":\"00000000-0000-8000-8000-%012u\",\"prompt\":\"p%u\"", number,
+                 number);
         return emit_event(fixture, id, "completion", more);
 }
 

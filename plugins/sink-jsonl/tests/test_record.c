@@ -31,10 +31,9 @@ static json_t *line_of(const char *event, uint64_t count, const char *prev) {
 
 /* Everything that the reader of 2.2.7 asks for. */
 static void test_a_call(void **state) {
-        static const char *const members[] = {"trajectory_id", "call_id",      "parent_call_id",
-                                              "depth",         "prompt",       "response",
-                                              "tool_calls",    "tool_results", "repl_results",
-                                              "input_tokens",  "output_tokens", "duration_ms",
+        static const char *const members[] = {"trajectory_id", "call_id",      "parent_call_id",    "depth",
+                                              "prompt",        "response",     "tool_calls",        "tool_results",
+                                              "repl_results",  "input_tokens", "output_tokens",     "duration_ms",
                                               "error",         "timestamp",    "estimated_cost_usd"};
         json_t *line = line_of("{\"trajectory_id\":\"" RUN "\",\"call_id\":\"c\",\"timestamp\":\"t\",\"depth\":2}", 7,
                                some_hash);
@@ -51,8 +50,8 @@ static void test_a_call(void **state) {
 }
 
 static void test_metadata(void **state) {
-        json_t *line = line_of("{\"trajectory_id\":\"x\",\"event\":\"run_started\",\"prompt\":\"p\"}", 0,
-                               JSONL_CHAIN_START);
+        json_t *line =
+                line_of("{\"trajectory_id\":\"x\",\"event\":\"run_started\",\"prompt\":\"p\"}", 0, JSONL_CHAIN_START);
 
         assert_string_equal(json_string_value(json_object_get(line, "_type")), "trajectory_metadata");
         assert_int_equal(json_integer_value(json_object_get(line, "event_count")), 0);
@@ -145,12 +144,9 @@ static void test_hash(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_a_call),
-                cmocka_unit_test(test_metadata),
-                cmocka_unit_test(test_bytes_are_kept),
-                cmocka_unit_test(test_an_event_over_several_lines),
-                cmocka_unit_test(test_what_is_refused),
-                cmocka_unit_test(test_hash),
+                cmocka_unit_test(test_a_call),          cmocka_unit_test(test_metadata),
+                cmocka_unit_test(test_bytes_are_kept),  cmocka_unit_test(test_an_event_over_several_lines),
+                cmocka_unit_test(test_what_is_refused), cmocka_unit_test(test_hash),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,7 +31,8 @@ static void test_a_run(void **state) {
         lines = read_chained(fixture, RUN); /* as things happen, not at the end */
         assert_int_equal(json_array_size(lines), 4);
         json_decref(lines);
-        assert_int_equal(emit_event(fixture, RUN, "run_ended", ",\"end\":\"ok\",\"total_tokens\":5,\"duration_ms\":9"), 0);
+        assert_int_equal(emit_event(fixture, RUN, "run_ended", ",\"end\":\"ok\",\"total_tokens\":5,\"duration_ms\":9"),
+                         0);
         lines = read_chained(fixture, RUN);
         assert_int_equal(json_array_size(lines), 5);
         assert_string_equal(text_at(lines, 0, "_type"), "trajectory_metadata");
@@ -72,7 +73,8 @@ static void test_resume(void **state) {
         json_decref(lines);
 }
 
-/* A run that had ended (at a limit, say) may go on, and end again; one that has nothing to add leaves the file alone. */
+/* A run that had ended (at a limit, say) may go on, and end again; one that has nothing to add leaves the file alone.
+ */
 static void test_resume_after_the_end(void **state) {
         struct fixture *fixture = *state;
         char *path = path_of(fixture, RUN), *before, *after;

@@ -389,9 +389,9 @@ static void test_a_large_event_of_a_run(void **state) {
         memset(large, 'x', 40 << 20);
         sink_open(&sink);
         assert_int_equal(sbx_trajectory_add_sink(trajectory, &sink.instance, &err), 0);
-        assert_int_equal(sbx_trajectory_emit(trajectory, "run", "step",
-                                             json_pack("{s:s, s:s}", "call_id", "a", "text", large)),
-                         0);
+        assert_int_equal(
+                sbx_trajectory_emit(trajectory, "run", "step", json_pack("{s:s, s:s}", "call_id", "a", "text", large)),
+                0);
         large[31 << 20] = '\0';
         assert_int_equal(sbx_trajectory_emit(trajectory, "run", "step", json_pack("{s:s}", "text", large)), 0);
         sbx_trajectory_free(trajectory);
