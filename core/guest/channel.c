@@ -62,6 +62,8 @@ static int send_some(struct sbx_guest_process *guest, struct sbx_exchange *excha
                 exchange->began = true;
                 count = (size_t)sent < left ? (size_t)sent : left;
                 exchange->sent += count;
+                if ((size_t)sent > count)
+                        exchange->reply_is_cut = exchange->reply.size > (size_t)sent - count;
                 sbx_buffer_consume(&exchange->reply, (size_t)sent - count);
         }
         return 0;
@@ -307,6 +309,9 @@ static int run(struct sbx_guest_process *guest, struct sbx_exchange *exchange, s
                 if (r == 0)
                         r = enforce(guest, exchange, fds[POLL_CANCEL].revents != 0);
         }
+        if (r > 0 && exchange->reply_is_cut) /* what is sent next would be read as the rest of it */
+                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL,
+                                     "a result before the answer to a call was taken");
         return r;
 }
 

@@ -31,6 +31,7 @@ struct sbx_exchange {
 
         enum sbx_stop stop; /* why the guest was interrupted */
         bool began;         /* at least one byte of the request was sent */
+        bool reply_is_cut;  /* a part of the reply is out, and the rest is not */
         size_t sent;
         uint64_t kill_at_ns, next_interrupt_ns, next_cpu_check_ns;
 };

@@ -275,6 +275,17 @@ static void a_second_call_before_the_answer(void **state) {
         assert_int_equal(fixture->count, 1);
 }
 
+/* What came next would be taken for the rest of the answer. */
+static void a_result_before_the_answer(void **state) {
+        struct fixture *fixture = *state;
+
+        run(fixture, RAW "os.write(fd, frame(1, b'large'))\nimport select\nselect.select([fd], [], [])", 0,
+            SBX_END_LOST);
+        assert_contains(fixture->result->error_message, "before the answer");
+        start(fixture);
+        assert_string_equal(run(fixture, "call_tool('x')", 0, SBX_END_OK)->value, "1");
+}
+
 static void names_and_frames_that_are_none(void **state) {
         static const char *const bad[] = {
                 "os.write(fd, struct.pack('<IBI', 6, 0x85, 2) + b'{}')",
@@ -368,6 +379,7 @@ int main(void) {
                 TEST(results_of_all_sizes),
                 TEST(code_mode),
                 TEST(a_second_call_before_the_answer),
+                TEST(a_result_before_the_answer),
                 TEST(names_and_frames_that_are_none),
                 TEST(calls_of_forked_children),
                 TEST(floods),
