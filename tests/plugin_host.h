@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small host for programs that drive one plugin in a test: loads the file, and answers what it asks from arguments of
  * the command line. "--name=value" is an option ("--name=" twice makes a list), "@name=value" a setting of the core,
- * "$NAME=value" a variable of the environment, "%name=PATH" a directory. Options that are not set have the default of the
- * plugin's table. What the plugin logs goes to standard error as "log LEVEL: TEXT". Include it once in a program. */
+ * "$NAME=value" a variable of the environment, "%name=PATH" a directory. Options that are not set have the default of
+ * the plugin's table. What the plugin logs goes to standard error as "log LEVEL: TEXT". Include it once in a program.
+ */
 #pragma once
 
 #include <dlfcn.h>
@@ -34,8 +35,8 @@ static inline const char *plugin_host_argument(const struct sbx_host_state *self
                 const char *argument = self->argv[i];
 
                 if (strncmp(argument, prefix, prefix_size) == 0 &&
-                    strncmp(argument + prefix_size, name, name_size) == 0 &&
-                    argument[prefix_size + name_size] == '=' && index-- == 0)
+                    strncmp(argument + prefix_size, name, name_size) == 0 && argument[prefix_size + name_size] == '=' &&
+                    index-- == 0)
                         return argument + prefix_size + name_size + 1;
         }
         return NULL;

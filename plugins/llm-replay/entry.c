@@ -39,8 +39,8 @@ static int copy_text(const json_t *object, const char *member, char **ret) {
         return *ret != NULL ? 0 : -ENOMEM;
 }
 
-/* Arguments were an object, or could not be read when they were recorded; then what is left of them is why, which can't be
- * read either: so the call fails again. */
+/* Arguments were an object, or could not be read when they were recorded; then what is left of them is why, which can't
+ * be read either: so the call fails again. */
 static json_t *arguments_text(const json_t *call) {
         json_t *arguments = json_object_get(call, "arguments");
         _cleanup_free_ char *text = NULL;

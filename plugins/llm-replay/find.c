@@ -79,7 +79,8 @@ int replay_find_file(const struct sbx_host *host, const char *id, char **ret_pat
                 return r;
         directory = opendir(path);
         if (directory == NULL)
-                return sbx_error_set(err, -errno, REPLAY_ORIGIN, "Set log_dir to where the run was recorded, or set `file`.",
+                return sbx_error_set(err, -errno, REPLAY_ORIGIN,
+                                     "Set log_dir to where the run was recorded, or set `file`.",
                                      "the directory %s can't be read: %s", path, strerrordesc_np(errno));
         r = search(directory, path, id, &name, err);
         closedir(directory);

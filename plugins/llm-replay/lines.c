@@ -212,8 +212,7 @@ int replay_lines_next(struct replay_lines *lines, json_t **ret_object, struct sb
                 return 1;
         if (!whole && r != -ENOMEM)
                 return 0;
-        return sbx_error_set(err, r, REPLAY_ORIGIN,
-                             "Set `file` to a trajectory as sink-jsonl or snipara-sandbox 2.2.7 writes it.",
-                             "line %llu of %s can't be used: %s", (unsigned long long)lines->number, lines->path,
-                             problem);
+        return sbx_error_set(
+                err, r, REPLAY_ORIGIN, "Set `file` to a trajectory as sink-jsonl or snipara-sandbox 2.2.7 writes it.",
+                "line %llu of %s can't be used: %s", (unsigned long long)lines->number, lines->path, problem);
 }

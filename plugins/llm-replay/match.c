@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests to recorded calls. What a conversation has seen so far tells where in the recording it stands; only where that
- * leaves several calls with one prompt (sub-calls that ask the same) it counts which were given already. */
+/* Requests to recorded calls. What a conversation has seen so far tells where in the recording it stands; only where
+ * that leaves several calls with one prompt (sub-calls that ask the same) it counts which were given already. */
 #include "match.h"
 
 #include <pthread.h>
@@ -103,9 +103,10 @@ static bool is_answer_of(const json_t *message, const struct replay_entry *entry
 
         if (!same_text(text, entry->content) || json_array_size(calls) != json_array_size(entry->calls))
                 return false;
-        json_array_foreach(calls, i, call)
+        json_array_foreach(calls, i, call) {
                 if (!same_text(json_object_get(call, "id"), json_object_get(json_array_get(entry->calls, i), "id")))
                         return false;
+        }
         return true;
 }
 
@@ -121,7 +122,8 @@ static void consider_locked(const struct replay_matcher *matcher, size_t candida
 }
 
 /* The turn after the one whose answer stands in the conversation. */
-static size_t find_next_turn_locked(const struct replay_matcher *matcher, const json_t *messages, const json_t *prompt) {
+static size_t find_next_turn_locked(const struct replay_matcher *matcher, const json_t *messages,
+                                    const json_t *prompt) {
         const struct replay_recording *recording = matcher->recording;
         size_t answer = last_answer(messages), begin, end, best = REPLAY_NONE;
         _cleanup_json_ json_t *asked = NULL;

@@ -15,5 +15,6 @@ void replay_matcher_free(struct replay_matcher *matcher); /* NULL is fine */
 int replay_match(struct replay_matcher *matcher, const json_t *request, const struct replay_entry **ret_entry,
                  struct sbx_error *err);
 
-/* The text of a message: its content, or the texts of its blocks with a space between. Never NULL unless memory is short. */
+/* The text of a message: its content, or the texts of its blocks with a space between. Never NULL unless memory is
+ * short. */
 json_t *replay_message_text(const json_t *message);

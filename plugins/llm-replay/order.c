@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order in which calls were asked for, from the tree that they make: a call stands in the file when it is over, after
- * the calls of the code that it ran. */
+/* The order in which calls were asked for, from the tree that they make: a call stands in the file when it is over,
+ * after the calls of the code that it ran. */
 #include "recording.h"
 
 #include <string.h>
@@ -197,7 +197,8 @@ static void successors_by_parent(struct replay_recording *recording, const struc
                 size_t own = tree->nodes[i].entry, last = tree->last[i];
                 struct replay_entry *entry = own != REPLAY_NONE ? &recording->entries[place_of[own]] : NULL;
 
-                if (entry == NULL || entry->key != NULL || last == REPLAY_NONE || tree->nodes[last].entry == REPLAY_NONE)
+                if (entry == NULL || entry->key != NULL || last == REPLAY_NONE ||
+                    tree->nodes[last].entry == REPLAY_NONE)
                         continue;
                 entry->successor = place_of[tree->nodes[last].entry];
         }

@@ -132,8 +132,8 @@ static int instance_start(void *data, const struct sbx_call *call, struct sbx_er
 
         if (r < 0)
                 return r;
-        r = replay_matcher_new(instance->recording,
-                               strcmp(host->option_string(host->self, "match"), "strict") == 0, &instance->matcher);
+        r = replay_matcher_new(instance->recording, strcmp(host->option_string(host->self, "match"), "strict") == 0,
+                               &instance->matcher);
         if (r < 0) {
                 instance_stop(instance);
                 return sbx_error_set(err, r, REPLAY_ORIGIN, NULL, "no memory for an instance");

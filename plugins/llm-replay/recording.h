@@ -17,8 +17,8 @@ struct replay_entry {
         json_t *calls;   /* array of {"id", "type": "function", "function": {"name", "arguments": text}} */
         json_t *usage;   /* the API's object, with cost_usd */
         char *finish_reason, *model, *call_id, *key; /* model, call_id and key may be NULL */
-        char *error;      /* it failed, and this is why; NULL: it did not */
-        bool lost;        /* it was too large to be recorded */
+        char *error;                                 /* it failed, and this is why; NULL: it did not */
+        bool lost;                                   /* it was too large to be recorded */
         bool superseded;  /* it failed, and was made again with success when the run was resumed: nobody gets it */
         uint64_t line;    /* of the file */
         size_t successor; /* the next turn of the same conversation; REPLAY_NONE: there is none */
@@ -28,7 +28,7 @@ struct replay_recording {
         char *path;
         struct replay_entry *entries;
         size_t count;
-        size_t *by_prompt; /* indexes of entries, sorted by prompt, then by order */
+        size_t *by_prompt;    /* indexes of entries, sorted by prompt, then by order */
         bool first_is_unique; /* no other call has the prompt of the first one */
 };
 

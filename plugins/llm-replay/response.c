@@ -7,15 +7,16 @@
 
 #include "util.h"
 
-#define PIECE_MIN 24u  /* bytes of text in a chunk */
+#define PIECE_MIN 24u   /* bytes of text in a chunk */
 #define PIECES_MAX 512u /* of one text */
 
 /* What response and chunks have in common. */
 static json_t *envelope(const struct replay_entry *entry, const char *requested_model, const char *object) {
         const char *model = entry->model != NULL ? entry->model : requested_model;
 
-        return json_pack("{s:s+, s:s, s:I, s:s}", "id", "replay-", entry->call_id != NULL ? entry->call_id : "", "object",
-                         object, "created", (json_int_t)time(NULL), "model", model != NULL ? model : "replay");
+        return json_pack("{s:s+, s:s, s:I, s:s}", "id", "replay-", entry->call_id != NULL ? entry->call_id : "",
+                         "object", object, "created", (json_int_t)time(NULL), "model",
+                         model != NULL ? model : "replay");
 }
 
 /* What is recorded is used by several threads at once, so it is copied, not referred to. */

@@ -119,10 +119,10 @@ static void read_status(const struct otlp_settings *settings, const struct sbx_h
         char quoted[TEXT_MAX];
 
         quote(settings, json_string_value(json_object_get(body, "message")), quoted, sizeof(quoted));
-        answer->verdict = response->status == 429 || response->status == 502 || response->status == 503 ||
-                                          response->status == 504
-                                  ? OTLP_RETRY
-                                  : OTLP_REFUSED;
+        answer->verdict =
+                response->status == 429 || response->status == 502 || response->status == 503 || response->status == 504
+                        ? OTLP_RETRY
+                        : OTLP_REFUSED;
         answer->retry_after_ms = response->retry_after_ms;
         sbx_error_set(&answer->problem, response->status == 401 || response->status == 403 ? -EACCES : -EREMOTEIO,
                       OTLP_ORIGIN, status_hint(response->status), "%s answers HTTP %u%s", settings->url_shown,

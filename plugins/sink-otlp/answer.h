@@ -21,7 +21,7 @@ struct otlp_answer {
         struct sbx_error problem;
 };
 
-/* `result` is what sbx_http_perform returned, with `problem` when it was negative. Texts of the collector are shown cut to
- * one line, and not at all when a header's value is in them. */
+/* `result` is what sbx_http_perform returned, with `problem` when it was negative. Texts of the collector are shown cut
+ * to one line, and not at all when a header's value is in them. */
 void otlp_answer_read(const struct otlp_settings *settings, int result, const struct sbx_error *problem,
                       const struct sbx_http_response *response, struct otlp_answer *ret_answer);

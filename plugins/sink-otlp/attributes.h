@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes of a span or resource, in the JSON of OTLP: a list of {"key", "value": {"stringValue" | "intValue" | ...}}.
- * The first failure sticks, so that a row of calls needs one check. */
+/* Attributes of a span or resource, in the JSON of OTLP: a list of {"key", "value": {"stringValue" | "intValue" |
+ * ...}}. The first failure sticks, so that a row of calls needs one check. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people and models said, and what code did: exported only when the configuration asks for it. Messages are JSON in
- * a string, as the conventions want them on spans. */
+/* What people and models said, and what code did: exported only when the configuration asks for it. Messages are JSON
+ * in a string, as the conventions want them on spans. */
 #include <string.h>
 
 #include "convert.h"
@@ -47,8 +47,8 @@ void otlp_add_content(const struct otlp_event *event, struct otlp_span *span, co
 
 /* {"type": "text", "content": ...}; takes nothing. */
 static int append_text(json_t *parts, json_t *content) {
-        return content == NULL || json_array_append_new(parts, json_pack("{s:s, s:O}", "type", "text", "content",
-                                                                         content)) < 0
+        return content == NULL || json_array_append_new(parts,
+                                                        json_pack("{s:s, s:O}", "type", "text", "content", content)) < 0
                        ? -ENOMEM
                        : 0;
 }

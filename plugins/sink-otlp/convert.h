@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of trajectories to spans, with the OpenTelemetry semantic conventions for generative AI (version 1.37 and later:
- * gen_ai.provider.name). One thread. */
+/* Events of trajectories to spans, with the OpenTelemetry semantic conventions for generative AI (version 1.37 and
+ * later: gen_ai.provider.name). One thread. */
 #pragma once
 
 #include <snipara-sandbox/types.h>
@@ -27,8 +27,8 @@ int otlp_convert(struct otlp_converter *converter, struct sbx_bytes text, struct
 struct otlp_event {
         struct otlp_converter *converter;
         const json_t *object;
-        const char *run_id, *call_id; /* call_id NULL: none */
-        struct otlp_run *run;         /* NULL: its beginning was not seen */
+        const char *run_id, *call_id;          /* call_id NULL: none */
+        struct otlp_run *run;                  /* NULL: its beginning was not seen */
         uint64_t time_ns, duration_ns, end_ns; /* what it says; and when what it tells of ended */
 };
 

@@ -87,8 +87,8 @@ void otlp_exporter_add(struct otlp_exporter *exporter, char *json) {
         bool tell = false;
 
         pthread_mutex_lock(&exporter->lock);
-        while (exporter->count > 0 && (exporter->count == exporter->settings->queue_max ||
-                                       exporter->bytes + size > QUEUE_BYTES_MAX)) {
+        while (exporter->count > 0 &&
+               (exporter->count == exporter->settings->queue_max || exporter->bytes + size > QUEUE_BYTES_MAX)) {
                 tell = !exporter->overflowed;
                 exporter->overflowed = true;
                 drop_oldest_locked(exporter);
@@ -353,8 +353,9 @@ void otlp_exporter_stop(struct otlp_exporter *exporter) {
         pthread_cond_broadcast(&exporter->changed);
         while (!exporter->finished && wait_locked(exporter, exporter->stop_deadline_ns))
                 ;
+        /* It can't fail, the counter was 0; and if it did, the request's deadline would end it all the same. */
         if (!exporter->finished && write(exporter->cancel_fd, &wake, sizeof(wake)) < 0)
-                exporter->failing = true; /* it can't fail: the counter was 0; the deadline ends the request all the same */
+                exporter->failing = true;
         pthread_mutex_unlock(&exporter->lock);
         pthread_join(exporter->thread, NULL);
         if (exporter->lost > 0)

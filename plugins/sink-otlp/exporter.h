@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans that wait, and the thread that sends them: whoever adds one never waits for the network. Bounded in spans and in
- * bytes; the oldest make room. Thread-safe. */
+/* Spans that wait, and the thread that sends them: whoever adds one never waits for the network. Bounded in spans and
+ * in bytes; the oldest make room. Thread-safe. */
 #pragma once
 
 #include <snipara-sandbox/plugin.h>
@@ -18,8 +18,8 @@ void otlp_exporter_stop(struct otlp_exporter *exporter);
 
 /* Takes `json`, one span, which is to be freed with free(). */
 void otlp_exporter_add(struct otlp_exporter *exporter, char *json);
-/* Waits until what was added before has been sent; not longer than the time-out, and not at all while the collector is in
- * trouble. An error says what has gone wrong since the last flush. */
+/* Waits until what was added before has been sent; not longer than the time-out, and not at all while the collector is
+ * in trouble. An error says what has gone wrong since the last flush. */
 int otlp_exporter_flush(struct otlp_exporter *exporter, struct sbx_error *err);
 
 /* One request without spans, for `doctor`. */

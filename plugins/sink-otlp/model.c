@@ -5,26 +5,22 @@
 
 #include "convert.h"
 
-/* Prefixes of LiteLLM's model names, and the well-known values of gen_ai.provider.name. What is not here is passed on as
- * it is: the conventions allow names of one's own. */
+/* Prefixes of LiteLLM's model names, and the well-known values of gen_ai.provider.name. What is not here is passed on
+ * as it is: the conventions allow names of one's own. */
 static const struct {
         const char *prefix, *provider;
 } providers[] = {
-        {"azure", "azure.ai.openai"},
-        {"azure_ai", "azure.ai.inference"},
-        {"bedrock", "aws.bedrock"},
-        {"gemini", "gcp.gemini"},
-        {"mistral", "mistral_ai"},
-        {"vertex_ai", "gcp.vertex_ai"},
-        {"watsonx", "ibm.watsonx.ai"},
-        {"xai", "x_ai"},
+        {"azure", "azure.ai.openai"},  {"azure_ai", "azure.ai.inference"},
+        {"bedrock", "aws.bedrock"},    {"gemini", "gcp.gemini"},
+        {"mistral", "mistral_ai"},     {"vertex_ai", "gcp.vertex_ai"},
+        {"watsonx", "ibm.watsonx.ai"}, {"xai", "x_ai"},
 };
 
 /* Models that LiteLLM takes without a prefix. */
 static const struct {
         const char *begin, *provider;
 } families[] = {
-        {"claude-", "anthropic"}, {"chatgpt-", "openai"}, {"gpt-", "openai"}, {"o1", "openai"},
+        {"claude-", "anthropic"}, {"chatgpt-", "openai"}, {"gpt-", "openai"},        {"o1", "openai"},
         {"o3", "openai"},         {"o4", "openai"},       {"gemini-", "gcp.gemini"},
 };
 

@@ -88,7 +88,8 @@ static int instance_probe(void *data, const struct sbx_probe_events *events, con
 
         if (r < 0) {
                 events->report(events->data, SBX_PROBE_FAILED, "collector", err.message,
-                               err.hint[0] != '\0' ? err.hint : "Start the collector, or set `endpoint` to where it is.");
+                               err.hint[0] != '\0' ? err.hint
+                                                   : "Start the collector, or set `endpoint` to where it is.");
                 return r;
         }
         snprintf(detail, sizeof(detail), "%s takes spans", instance->settings.url_shown);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must be remembered between events: runs that have begun, and what was told already. Both are bounded. One thread. */
+/* What must be remembered between events: runs that have begun, and what was told already. Both are bounded. One
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -30,7 +31,8 @@ struct otlp_memory *otlp_memory_new(void); /* NULL: no memory */
 void otlp_memory_free(struct otlp_memory *memory);
 
 struct otlp_run *otlp_run_find(struct otlp_memory *memory, const char *id); /* NULL: not known */
-/* Takes the reference of `attributes`, also when there is no memory: NULL. The place of a run of the same id is reused. */
+/* Takes the reference of `attributes`, also when there is no memory: NULL. The place of a run of the same id is reused.
+ */
 struct otlp_run *otlp_run_begin(struct otlp_memory *memory, const char *id, const char *model, const char *provider,
                                 uint64_t start_ns, json_t *attributes);
 void otlp_run_end(struct otlp_run *run); /* NULL is fine */

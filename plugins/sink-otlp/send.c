@@ -31,10 +31,12 @@ static char *append(char *out, const char *text) {
 
 /* {"resourceSpans": [{"resource": ..., "scopeSpans": [{"scope": ..., "spans": [...]}]}]} */
 static char *make_body(const struct otlp_settings *settings, char *const *spans, size_t count, size_t *ret_size) {
-        static const char empty[] = "{\"resourceSpans\":[]}", head[] = "{\"resourceSpans\":[{\"resource\":{\"attributes\":",
-                          scope[] = "},\"scopeSpans\":[{\"scope\":{\"name\":\"snipara-sandbox\",\"version\":\"" SBX_VERSION
-                                    "\"},\"spans\":[",
-                          tail[] = "]}]}]}";
+        static const char
+                empty[] = "{\"resourceSpans\":[]}",
+                head[] = "{\"resourceSpans\":[{\"resource\":{\"attributes\":",
+                scope[] = "},\"scopeSpans\":[{\"scope\":{\"name\":\"snipara-sandbox\",\"version\":\"" SBX_VERSION
+                          "\"},\"spans\":[",
+                tail[] = "]}]}]}";
         _cleanup_free_ char *resource = json_dumps(settings->resource, JSON_COMPACT);
         size_t size;
         char *body, *out;

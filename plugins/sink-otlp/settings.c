@@ -224,7 +224,8 @@ static int add_resource_option(struct resource *resource, const char *item) {
 static int resource_error(int r, const char *source, size_t index, struct sbx_error *err) {
         if (r == -ENOMEM)
                 return no_memory(err);
-        return sbx_error_set(err, -EINVAL, OTLP_ORIGIN, "Write key=value, in UTF-8; in the variable with %XX for commas.",
+        return sbx_error_set(err, -EINVAL, OTLP_ORIGIN,
+                             "Write key=value, in UTF-8; in the variable with %XX for commas.",
                              "attribute %zu of %s can't be read", index + 1, source);
 }
 

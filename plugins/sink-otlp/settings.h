@@ -9,11 +9,11 @@
 #include <snipara-sandbox/plugin.h>
 
 struct otlp_settings {
-        char *url;         /* that spans are posted to */
-        char *url_shown;   /* scheme, host and port: what may stand in a log */
-        char **headers;    /* "Name: value", NULL-terminated, with those of every request; secret */
+        char *url;       /* that spans are posted to */
+        char *url_shown; /* scheme, host and port: what may stand in a log */
+        char **headers;  /* "Name: value", NULL-terminated, with those of every request; secret */
         size_t header_count;
-        json_t *resource;  /* attributes, in OTLP's JSON */
+        json_t *resource;    /* attributes, in OTLP's JSON */
         const char *ca_file; /* NULL: the system's */
         bool content;
         size_t content_max, queue_max, batch_max;

@@ -27,7 +27,8 @@ static bool take(const char **text, char expected) {
         return true;
 }
 
-/* Days since 1970-01-01 in the Gregorian calendar: years count from March, so that a leap day is the last of its year. */
+/* Days since 1970-01-01 in the Gregorian calendar: years count from March, so that a leap day is the last of its year.
+ */
 static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
         int64_t shifted = month <= 2 ? year - 1 : year;
         int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;

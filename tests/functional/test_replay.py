@@ -22,7 +22,8 @@ def call_id(number):
 
 def call(number, key, prompt, response, tool_calls=(), parent=None):
     return {"trajectory_id": RUN, "call_id": call_id(number), "parent_call_id": call_id(parent) if parent else None,
-            "depth": 1 if parent else 0, "prompt": prompt, "response": response, "tool_calls": list(tool_calls), "tool_results": [],
+            "depth": 1 if parent else 0, "prompt": prompt, "response": response, "tool_calls": list(tool_calls),
+            "tool_results": [],
             "repl_results": [], "input_tokens": 10, "output_tokens": 5, "duration_ms": 1, "error": None,
             "timestamp": "2026-11-21T03:00:00Z", "estimated_cost_usd": 0.001, "event": "completion", "key": key,
             "model": "gpt-4o-mini", "finish_reason": "tool_calls" if tool_calls else "stop"}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drives llm-replay from standard input. A line that begins with "{" is a request; "stream {...}" asks for deltas too;
- * "cancelled {...}" and "late {...}" are calls that have ended; "threads {...}" asks from eight threads at once; "probe",
- * "stop" and "start" are what they say. Each is answered with a line: the return value, the message, the hint, the
- * response; before it, a line for each delta. */
+ * "cancelled {...}" and "late {...}" are calls that have ended; "threads {...}" asks from eight threads at once;
+ * "probe", "stop" and "start" are what they say. Each is answered with a line: the return value, the message, the hint,
+ * the response; before it, a line for each delta. */
 #include "plugin_host.h"
 
 #include <unistd.h>
@@ -31,8 +31,8 @@ static int complete(const struct sbx_host_state *state, void *instance, const ch
         const struct sbx_provider_ops *ops = state->plugin->ops;
         struct sbx_provider_events events = {.struct_size = sizeof(events), .delta = on_delta};
 
-        return ops->complete(instance, (struct sbx_bytes){request, strlen(request)}, stream ? &events : NULL, call, output,
-                             err);
+        return ops->complete(instance, (struct sbx_bytes){request, strlen(request)}, stream ? &events : NULL, call,
+                             output, err);
 }
 
 /* ---- from many threads ---- */
@@ -52,8 +52,8 @@ static void *work(void *data) {
                 struct sbx_output output = {.max = RESPONSE_MAX};
                 struct sbx_error err = {0};
 
-                worker->failures += complete(worker->state, worker->instance, worker->request, false, &call, &output,
-                                             &err) != 0;
+                worker->failures +=
+                        complete(worker->state, worker->instance, worker->request, false, &call, &output, &err) != 0;
                 free(output.data);
         }
         return NULL;

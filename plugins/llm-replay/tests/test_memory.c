@@ -12,15 +12,19 @@
 
 static const char recording_text[] =
         "{\"_type\":\"trajectory_metadata\"}\n"
-        "{\"call_id\":\"s\",\"parent_call_id\":\"x\",\"event\":\"completion\",\"prompt\":\"sub\",\"response\":\"yes\"}\n"
+        "{\"call_id\":\"s\",\"parent_call_id\":\"x\",\"event\":\"completion\",\"prompt\":\"sub\",\"response\":\"yes\"}"
+        "\n"
         "{\"call_id\":\"x\",\"parent_call_id\":\"a\",\"event\":\"execution\"}\n"
         "{\"call_id\":\"a\",\"event\":\"completion\",\"prompt\":\"task\",\"response\":null,\"key\":\"1.1.model\","
         "\"tool_calls\":[{\"id\":\"c\",\"name\":\"t\",\"arguments\":{\"x\":1}}],\"input_tokens\":5}\n"
-        "{\"call_id\":\"b\",\"event\":\"completion\",\"prompt\":\"result\",\"response\":\"done, and some more words than go "
-        "into one piece\",\"key\":\"1.2.model\",\"model\":\"m\",\"finish_reason\":\"stop\",\"estimated_cost_usd\":0.5}\n";
+        "{\"call_id\":\"b\",\"event\":\"completion\",\"prompt\":\"result\",\"response\":\"done, and some more words "
+        "than go "
+        "into one "
+        "piece\",\"key\":\"1.2.model\",\"model\":\"m\",\"finish_reason\":\"stop\",\"estimated_cost_usd\":0.5}\n";
 
 static const char request_text[] =
-        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"task\"}]},{\"role\":\"assistant\","
+        "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"task\"}]},{\"role\":"
+        "\"assistant\","
         "\"content\":null,\"tool_calls\":[{\"id\":\"c\"}]},{\"role\":\"tool\",\"content\":\"result\"}]}";
 
 static void count_chunk(void *data, struct sbx_bytes chunk) {

@@ -21,7 +21,8 @@ class Answers(Case):
                                              "cost_usd": 0.25})
 
     def test_tool_calls_and_an_unknown_price(self):
-        replay = self.replay(event(1, "do", calls=[("a", "execute_python", {"code": "1\n+ä"}), ("b", "list_files", {})]))
+        replay = self.replay(event(1, "do", calls=[("a", "execute_python", {"code": "1\n+ä"}),
+                                                   ("b", "list_files", {})]))
         response = replay.answer("do")
         self.assertEqual(response["model"], "openai/gpt-4o-mini")
         choice = response["choices"][0]
@@ -41,7 +42,8 @@ class Answers(Case):
 
     def test_a_stream_adds_up_to_the_answer(self):
         text = "Grüße, " * 5000
-        replay = self.replay(event(1, "do", text, calls=[("a", "t", {"x": 1}), ("b", "u", {})]), event(2, "short", "ok"))
+        replay = self.replay(event(1, "do", text, calls=[("a", "t", {"x": 1}), ("b", "u", {})]),
+                             event(2, "short", "ok"))
         response = replay.answer("do", "stream ")
         deltas = [chunk["choices"][0]["delta"] for chunk in replay.deltas if chunk["choices"]]
         self.assertTrue(all(chunk["object"] == "chat.completion.chunk" and chunk["id"] == response["id"]
@@ -96,7 +98,8 @@ class Strict(Case):
 
     def test_a_conversation_with_the_same_result_again_and_again(self):
         turns = [event(1, "task", "a", [("c", "t", {})], key="1.model"),
-                 event(2, "ok", "b", [("c", "t", {})], key="2.model"), event(3, "ok", None, [("c", "t", {})], key="3.model"),
+                 event(2, "ok", "b", [("c", "t", {})], key="2.model"),
+                 event(3, "ok", None, [("c", "t", {})], key="3.model"),
                  event(4, "ok", "d", key="4.model")]
         turns = [dict(turn, key=f"1.{index}.model") for index, turn in enumerate(turns, 1)]
         replay = self.replay(*turns)
@@ -187,7 +190,8 @@ class OfThePythonProgram(Case):
 
     def test_in_order(self):
         replay = self.replay(*self.lines(), options=["--match=order"])
-        self.assertEqual([replay.answer("x")["choices"][0]["message"]["content"] for _ in range(3)], [None, None, "done"])
+        self.assertEqual([replay.answer("x")["choices"][0]["message"]["content"] for _ in range(3)],
+                         [None, None, "done"])
 
 
 class Files(Case):
@@ -198,7 +202,8 @@ class Files(Case):
         self.record(event(1, "p", "no"), name="notes.jsonl")
         for options, expected in ((["--trajectory=0193D7B2-4"], "this"), ([f"--trajectory={other}"], "other")):
             self.assertEqual(self.open(*options, f"@log_dir={self.directory}").text("p"), expected)
-        replay = self.open("--trajectory=0193d7b2-f", f"@log_dir={self.directory.name}", f"%project={self.directory.parent}")
+        replay = self.open("--trajectory=0193d7b2-f", f"@log_dir={self.directory.name}",
+                           f"%project={self.directory.parent}")
         self.assertEqual(replay.text("p"), "other")
         for given, code, says in (("0193d7b2", EEXIST, "several"), ("abcd", ENOENT, "begins with abcd"),
                                   ("../../etc/passwd", EINVAL, "not the id"), ("abc", EINVAL, "not the id")):
@@ -223,7 +228,8 @@ class Files(Case):
     def test_files_of_any_quality(self):
         good = event(1, "p", "a")
         for lines, says in (([], "holds no call"), ([metadata()], "holds no call"), ([good, b"not json\n"], "line 2"),
-                            ([b"[1]\n"], "line 1"), ([b'{"a": "\xff"}\n'], "not UTF-8"), ([b'{"a":1,"a":2}\n'], "twice"),
+                            ([b"[1]\n"], "line 1"), ([b'{"a": "\xff"}\n'], "not UTF-8"),
+                            ([b'{"a":1,"a":2}\n'], "twice"),
                             ([b'{"a":' + b"[" * 100 + b"]" * 100 + b"}\n"], "nested"),
                             ([b'{"a":[' + b"1," * 1100000 + b"1]}\n"], "too many values"),
                             ([b'{"a":[' + b"[]," * 300000 + b"1]}\n"], "too many values"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A collector for tests: takes OTLP/HTTP with JSON, checks every request against the specification, keeps the spans, and
-answers as a test tells it to. And the program that drives the plugin."""
+"""A collector for tests: takes OTLP/HTTP with JSON, checks every request against the specification, keeps the spans,
+and answers as a test tells it to. And the program that drives the plugin."""
 import http.server
 import json
 import os
@@ -91,8 +91,8 @@ def check_request(body):
 
 
 class Collector:
-    """Answers with what `plan` holds, in order, then with 200. An entry is (status, headers, body) or a callable that gets
-    the handler and answers itself. Spans are those of requests that were answered with 200."""
+    """Answers with what `plan` holds, in order, then with 200. An entry is (status, headers, body) or a callable that
+    gets the handler and answers itself. Spans are those of requests that were answered with 200."""
 
     def __init__(self, *plan):
         self.plan, self.requests, self.problems, self.spans, self.resources = list(plan), [], [], [], []

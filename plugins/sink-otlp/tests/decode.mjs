@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads export requests, a line each, with the official protobuf definitions (@opentelemetry/otlp-transformer): what they
-// do not know, or know otherwise, shows as a difference. Prints the number of spans. Argument: where node_modules is.
+// Reads export requests, a line each, with the official protobuf definitions (@opentelemetry/otlp-transformer): what
+// they do not know, or know otherwise, shows as a difference. Prints the number of spans. Argument: where node_modules
+// is.
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import assert from "node:assert/strict";

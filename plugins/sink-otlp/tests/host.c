@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drives sink-otlp from standard input: a line that begins with "{" is an event, "flush", "stop", "start", "probe" are
- * what they say. Each is answered with a line: the return value, and the error as JSON would have it cut to one line. */
+ * what they say. Each is answered with a line: the return value, and the error as JSON would have it cut to one line.
+ */
 #include "plugin_host.h"
 
 #include <snipara-sandbox/sink.h>

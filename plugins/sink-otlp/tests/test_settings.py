@@ -40,7 +40,8 @@ class Settings(unittest.TestCase):
                 ([f"--endpoint={url}/v1/traces"], "/v1/traces"),
                 ([f"$OTEL_EXPORTER_OTLP_ENDPOINT={url}/base/"], "/base/v1/traces"),
                 ([f"$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={url}/exact?a=b"], "/exact?a=b"),
-                ([f"$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={url}/t", "$OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"], "/t"),
+                ([f"$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={url}/t",
+                  "$OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1"], "/t"),
                 ([f"--endpoint={url}/o", "$OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://127.0.0.1:1"], "/o/v1/traces")):
             with self.subTest(options):
                 self.assertEqual(self.request(*options)[0], path)
@@ -56,7 +57,8 @@ class Settings(unittest.TestCase):
         for options, expected in (
                 (["--headers=X-Key: one", "--headers=X-Other=two"], {"X-Key": "one", "X-Other": "two"}),
                 (["$OTEL_EXPORTER_OTLP_HEADERS=x-key=a%20b%2Cc , x-other = d%"], {"x-key": "a b,c", "x-other": "d%"}),
-                (["$OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=1,,", "$OTEL_EXPORTER_OTLP_HEADERS=b=2"], {"a": "1", "b": None}),
+                (["$OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=1,,", "$OTEL_EXPORTER_OTLP_HEADERS=b=2"],
+                 {"a": "1", "b": None}),
                 (["--headers=a: 1", "$OTEL_EXPORTER_OTLP_HEADERS=b=2"], {"a": "1", "b": None})):
             with self.subTest(options):
                 headers = self.request(url, *options)[1]
@@ -75,7 +77,8 @@ class Settings(unittest.TestCase):
                 ([], {"service.name": "snipara-sandbox"}),
                 (["$OTEL_SERVICE_NAME=of-variable"], {"service.name": "of-variable"}),
                 (["$OTEL_RESOURCE_ATTRIBUTES=service.name=third,team=a%20b"], {"service.name": "third", "team": "a b"}),
-                (["$OTEL_SERVICE_NAME=second", "$OTEL_RESOURCE_ATTRIBUTES=service.name=third"], {"service.name": "second"}),
+                (["$OTEL_SERVICE_NAME=second", "$OTEL_RESOURCE_ATTRIBUTES=service.name=third"],
+                 {"service.name": "second"}),
                 (["--service_name=first", "$OTEL_SERVICE_NAME=second"], {"service.name": "first"}),
                 (["--resource_attributes=deployment.environment.name=test", "$OTEL_RESOURCE_ATTRIBUTES=k=v"],
                  {"service.name": "snipara-sandbox", "deployment.environment.name": "test", "k": "v"})):

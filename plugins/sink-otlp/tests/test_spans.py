@@ -51,8 +51,8 @@ def a_run():
                                                                         "arguments": {"path": SECRET}}],
                 tool_results=[{"tool_call_id": "c0", "content": SECRET, "is_error": False}], key="1.1.t0.c0",
                 duration_ms=3)
-    yield event("completion", 5, parent_call_id=call_id(4), depth=1, prompt=SECRET, response=SECRET, model="gpt-4o-mini",
-                input_tokens=40, output_tokens=10, sub_call_type="llm_query", finish_reason="stop",
+    yield event("completion", 5, parent_call_id=call_id(4), depth=1, prompt=SECRET, response=SECRET,
+                model="gpt-4o-mini", input_tokens=40, output_tokens=10, sub_call_type="llm_query", finish_reason="stop",
                 key="1.1.t0.c1.q0.1.model", duration_ms=100, estimated_cost_usd=0.001)
     yield event("tool_call", 4, parent_call_id=call_id(2), tool_calls=[{"id": "c1", "name": "llm_query",
                                                                         "arguments": {"prompt": SECRET}}],
@@ -142,7 +142,8 @@ class Tree(Case):
         execution = self.one("execute_tool execute_python")
         self.assertEqual(execution["kind"], 1)
         self.assertEqual(execution["attributes"], {
-            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "execute_python", "gen_ai.tool.type": "function",
+            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "execute_python",
+            "gen_ai.tool.type": "function",
             "gen_ai.conversation.id": RUN, "snipara_sandbox.depth": 0, "snipara_sandbox.key": "1.1.t0",
             "snipara_sandbox.execution.end": "ok", "snipara_sandbox.execution.state": "kept",
             "snipara_sandbox.session.id": "default", "snipara_sandbox.isolation": "full",
@@ -193,7 +194,8 @@ class Tree(Case):
 
     def test_two_runs_side_by_side(self):
         other = "00000000-0000-4000-8000-00000000000a"
-        mixed = [started(), dict(started(), trajectory_id=other, model="claude-sonnet-4-5", timestamp="2026-11-21T03:00:05Z"),
+        mixed = [started(), dict(started(), trajectory_id=other, model="claude-sonnet-4-5",
+                                 timestamp="2026-11-21T03:00:05Z"),
                  ended(), dict(ended(), trajectory_id=other)]
         self.export(mixed)
         roots = {span["traceId"]: span for span in self.collector.spans}
@@ -276,7 +278,8 @@ class Others(Case):
         self.assertEqual(spans[0]["attributes"]["snipara_sandbox.execution.cpu_time_ms"], 3.25)
 
     def test_providers(self):
-        names = {"openai/gpt-4o": ("openai", "gpt-4o"), "gpt-4o": ("openai", "gpt-4o"), "xai/grok-4": ("x_ai", "grok-4"),
+        names = {"openai/gpt-4o": ("openai", "gpt-4o"), "gpt-4o": ("openai", "gpt-4o"),
+                 "xai/grok-4": ("x_ai", "grok-4"),
                  "anthropic/claude-sonnet-4-5": ("anthropic", "claude-sonnet-4-5"),
                  "azure/mine": ("azure.ai.openai", "mine"), "gemini/gemini-2.5-pro": ("gcp.gemini", "gemini-2.5-pro"),
                  "openrouter/meta/llama": ("openrouter", "meta/llama"), "my-model": ("_OTHER", "my-model"),
@@ -288,7 +291,8 @@ class Others(Case):
     def test_events_of_any_quality(self):
         sink = Sink(f"--endpoint={self.collector.url}")
         self.addCleanup(sink.close)
-        for broken in ("{}", '{"trajectory_id": 7}', '{"trajectory_id": ""}', '{"a": 1', '{"trajectory_id": "a", "event"}',
+        for broken in ("{}", '{"trajectory_id": 7}', '{"trajectory_id": ""}', '{"a": 1',
+                       '{"trajectory_id": "a", "event"}',
                        '{"trajectory_id": "a", "trajectory_id": "b"}', "{" + "[" * 5000):
             self.assertEqual(sink.send(broken)[0], -74, broken)  # EBADMSG
         for odd in ({"event": "completion"}, {"event": 7}, {"event": "future_kind", "call_id": "x"}, {},
