@@ -52,13 +52,24 @@ static void emit_execution(struct sbx_runtime *runtime, const struct sbx_executi
 int sbx_runtime_execute(struct sbx_runtime *runtime, const struct sbx_execution *execution, const struct sbx_call *call,
                         struct sbx_result **ret_result, struct sbx_error *err) {
         struct sbx_execution copy = {0};
+        const struct sbx_call *limits;
+        struct sbx_code_run *code_run = NULL;
         struct sbx_result *result = NULL;
         struct sbx_call own;
         int r;
 
         memcpy(&copy, execution, execution->struct_size < sizeof(copy) ? execution->struct_size : sizeof(copy));
         copy.struct_size = sizeof(copy);
-        r = sbx_sessions_execute(runtime->sessions, &copy, sbx_runtime_call(call, &own), &result, err);
+        limits = sbx_runtime_call(call, &own);
+        r = sbx_code_run_new(runtime->runs, copy.principal, limits, &code_run, err);
+        if (r < 0)
+                return r;
+        if (code_run != NULL) { /* code_mode = "always" */
+                sbx_runtime_connect_sources(runtime);
+                sbx_runtime_connect_sinks(runtime);
+        }
+        r = sbx_sessions_execute_with(runtime->sessions, &copy, sbx_code_run_calls(code_run), limits, &result, err);
+        sbx_code_run_free(code_run);
         if (r < 0)
                 return r;
         emit_execution(runtime, &copy, result);

@@ -49,7 +49,27 @@ static int allow_tools(struct sbx_runtime *runtime, enum sbx_tool_caller caller,
         return sbx_tools_allow(runtime->tools, caller, (const char *const *)value->strings, err);
 }
 
+/* ---- code of clients ---- */
+
+static int code_begin(void *data, const char *principal, const struct sbx_call *call, void **ret_run,
+                      const struct sbx_code_calls **ret_calls, struct sbx_error *err) {
+        struct sbx_runtime *runtime = data;
+        struct sbx_code_run *run = NULL;
+        int r = sbx_code_run_new(runtime->runs, principal, call, &run, err);
+
+        if (r < 0)
+                return r;
+        *ret_run = run;
+        *ret_calls = sbx_code_run_calls(run);
+        return 0;
+}
+
+static void code_end(void *data, void *run) {
+        sbx_code_run_free(run);
+}
+
 static int open_tools(struct sbx_runtime *runtime, struct sbx_error *err) {
+        const struct sbx_tool_code code = {.data = runtime, .begin = code_begin, .end = code_end};
         const struct sbx_runs_parts parts = {
                 .config = runtime->config,
                 .registry = runtime->registry,
@@ -67,7 +87,10 @@ static int open_tools(struct sbx_runtime *runtime, struct sbx_error *err) {
                 r = allow_tools(runtime, SBX_CALLER_CODE, "code_tools", err);
         if (r == 0)
                 r = sbx_tools_add_builtin(runtime->tools, runtime->sessions, runtime->config, err);
-        return r < 0 ? r : sbx_runs_new(&parts, &runtime->runs, err);
+        if (r < 0)
+                return r;
+        sbx_tools_set_code(runtime->tools, &code);
+        return sbx_runs_new(&parts, &runtime->runs, err);
 }
 
 static int open_parts(struct sbx_runtime *runtime, const struct sbx_runtime_options *options, struct sbx_error *err) {

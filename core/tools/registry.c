@@ -162,6 +162,10 @@ void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *
         tools->observer = *observer;
 }
 
+void sbx_tools_set_code(struct sbx_tools *tools, const struct sbx_tool_code *code) {
+        tools->code = *code;
+}
+
 struct sbx_tool_entry *sbx_tools_find_locked(const struct sbx_tools *tools, const char *name) {
         for (size_t i = 0; i < tools->count; i++)
                 if (strcmp(tools->entries[i]->tool.name, name) == 0)
@@ -214,8 +218,25 @@ int sbx_tools_parse(struct sbx_bytes bytes, json_t **ret_arguments, struct sbx_e
         return 0;
 }
 
-static int run_tool(const struct sbx_tool_entry *entry, json_t *arguments, const struct sbx_tool_context *context,
-                    json_t **ret_result) {
+/* With what code that the call executes may call back to. */
+static int run_with_code(const struct sbx_tools *tools, const struct sbx_tool_entry *entry, json_t *arguments,
+                         struct sbx_tool_context *context, json_t **ret_result, struct sbx_error *err) {
+        const struct sbx_tool_code *code = &tools->code;
+        bool asks = (entry->tool.flags & SBX_TOOL_EXECUTES) != 0 && context->caller == SBX_CALLER_CLIENT &&
+                    context->code_calls == NULL && code->begin != NULL;
+        void *run = NULL;
+        int r = asks ? code->begin(code->data, context->principal, context->call, &run, &context->code_calls, err) : 0;
+
+        if (r < 0)
+                return r;
+        r = entry->tool.run(context, arguments, ret_result, err);
+        if (asks)
+                code->end(code->data, run);
+        return r;
+}
+
+static int run_tool(const struct sbx_tools *tools, const struct sbx_tool_entry *entry, json_t *arguments,
+                    const struct sbx_tool_context *context, json_t **ret_result) {
         struct sbx_error problem = {0};
         struct sbx_tool_context own = *context;
         int r;
@@ -223,7 +244,7 @@ static int run_tool(const struct sbx_tool_entry *entry, json_t *arguments, const
         own.data = entry->tool.data;
         r = sbx_schema_apply(entry->schema, arguments, &problem);
         if (r == 0)
-                r = entry->tool.run(&own, arguments, ret_result, &problem);
+                r = run_with_code(tools, entry, arguments, &own, ret_result, &problem);
         if (r < 0) {
                 sbx_error_set(&problem, r, ORIGIN, NULL, "%s failed: %s", entry->tool.name, SBX_ERRNO_TEXT(r));
                 *ret_result = sbx_content_error(&problem);
@@ -240,7 +261,7 @@ int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, j
         uint64_t begin_ns = sbx_clock_ns();
         int status, r;
 
-        status = run_tool(entry, arguments, context, &result);
+        status = run_tool(tools, entry, arguments, context, &result);
         if (observed)
                 observer->called(
                         observer->data,

@@ -93,6 +93,7 @@ struct sbx_tools {
         size_t alias_count;
         struct sbx_tool_patterns allowed[SBX_CALLER_CODE + 1]; /* by caller; set before the first call */
         struct sbx_tool_observer observer;
+        struct sbx_tool_code code;
         struct sbx_beats beats;
         struct sbx_tool_threads threads;
 };

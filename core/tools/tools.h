@@ -38,6 +38,7 @@ struct sbx_tool_context {
 #define SBX_TOOL_HOST (1u << 3)      /* looks outside of the sandbox: for clients only if client_tools names it */
 #define SBX_TOOL_SESSION (1u << 4)   /* takes a session's turn: never for code, which has that turn */
 #define SBX_TOOL_CLIENT (1u << 5)    /* for clients alone */
+#define SBX_TOOL_EXECUTES (1u << 6)  /* executes code: of a client's, sbx_tools_set_code says what it may call back */
 #define SBX_TOOL_ALWAYS (1u << 6)    /* whatever model_tools and code_tools say */
 
 /* A tool. `input_schema` is a JSON Schema text: root type object, as docs/tools.md says; `annotations` a JSON object
@@ -77,6 +78,16 @@ void sbx_tools_stop(struct sbx_tools *tools);
 void sbx_tools_free(struct sbx_tools *tools);
 /* Before the first call; copied. */
 void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *observer);
+/* What code that clients execute may call back to: asked at the begin of each such call; `*ret_calls` may stay NULL, then
+ * it may not. `end` gets what begin() put into `ret_run`. */
+struct sbx_tool_code {
+        void *data;
+        int (*begin)(void *data, const char *principal, const struct sbx_call *call, void **ret_run,
+                     const struct sbx_code_calls **ret_calls, struct sbx_error *err);
+        void (*end)(void *data, void *run);
+};
+/* Before the first call; copied. */
+void sbx_tools_set_code(struct sbx_tools *tools, const struct sbx_tool_code *code);
 /* Copies the definition. -EEXIST, -EINVAL (name not 1-64 of [A-Za-z0-9_.-], bad schema, description over 2 KB). */
 int sbx_tools_add(struct sbx_tools *tools, const struct sbx_tool *tool, struct sbx_error *err);
 /* Another name that calls the same tool. It is not listed. -EEXIST, -ENOENT. */

@@ -265,6 +265,30 @@ export const answer = (request, { turn }) => (turn === 0 ? { toolCalls: calls } 
         self.assertEqual(process.returncode, 130)
 
 
+class Always(RunCase):
+    """code_mode = "always": code of plain executions calls back, within the budget of one completion."""
+
+    def test_exec(self):
+        self.model("steps", 1)
+        code = "print(llm_query('square 7'), 'file_read' in dir(tools))"
+        done = self.command("exec", "--set", "code_mode=always", "-c", code)
+        self.assertEqual((done.returncode, done.stdout), (0, "49 True\n"), done.stderr)
+        done = self.command("exec", "-c", code)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("code_mode", done.stderr)
+
+    def test_budget(self):
+        self.model("steps", 1)
+        code = "for n in range(100): llm_query(f'square {n}')"
+        done = self.command("exec", "--set", "code_mode=always", "-c", code)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(len(self.requests()), 5)
+
+    def test_final_is_for_runs(self):
+        done = self.command("exec", "--set", "code_mode=always", "-c", "FINAL('x')")
+        self.assertEqual(done.returncode, 1)
+
+
 class Recursive(RunCase):
     def test_document_of_10_megabytes(self):
         """examples/recursive: the document stays out of the model's context."""
