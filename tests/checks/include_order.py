@@ -3,7 +3,8 @@
 """Proves the include order of the tree, so that the structure stays what ARCHITECTURE.md says.
 
 - A file of core/<module>/ includes only its own module and those before it in ORDER.
-- A plugin includes <snipara-sandbox/*.h>, its own headers and libraries; nothing of core/.
+- A plugin includes <snipara-sandbox/*.h>, its own headers and libraries; nothing of core/. Its tests may: they are not
+  shipped, and some drive it through the core's own loader.
 - A public header includes only public headers and the C library.
 Prints TAP.
 """
@@ -43,6 +44,8 @@ def check_core():
 def check_plugins():
     for folder in ("plugins", "examples"):
         for path in sources(folder):
+            if "tests" in path.parts:
+                continue
             for line, quote, target in includes(path):
                 if quote == '"' and ".." in target.split("/"):
                     inside = (path.parent / target).resolve()
@@ -50,7 +53,7 @@ def check_plugins():
                         yield path, line, f"{target} leaves the plugin's directory"
                 elif quote == '"' and (ROOT / "core" / target).exists() and not (path.parent / target).exists():
                     yield path, line, f"a plugin includes {target} of core/"
-                elif quote == "<" and target.startswith("snipara-sandbox/runtime.h") and "tests" not in path.parts:
+                elif quote == "<" and target.startswith("snipara-sandbox/runtime.h"):
                     yield path, line, "a plugin includes runtime.h, the API for embedding programs"
 
 
