@@ -120,10 +120,10 @@ static void encode_calls(const struct llm_answer *answer, struct llm_text *out) 
 
 static void encode_usage(const struct llm_usage *usage, bool estimated, double cost_usd, struct llm_text *out) {
         _cleanup_json_ json_t *cost = cost_usd >= 0 ? json_real(cost_usd) : json_null();
+        long long total = usage->prompt + usage->completion;
 
         llm_text_printf(out, ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,\"total_tokens\":%lld",
-                        (long long)usage->prompt, (long long)usage->completion,
-                        (long long)(usage->prompt + usage->completion));
+                        (long long)usage->prompt, (long long)usage->completion, total);
         if (usage->cached > 0)
                 llm_text_printf(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%lld}", (long long)usage->cached);
         if (estimated)

@@ -10,7 +10,7 @@
 #define DELAY_MAX_MS UINT64_C(60000)
 
 uint64_t llm_retry_delay_ms(unsigned attempt, uint64_t delay_ms, uint64_t asked_ms, double random) {
-        uint64_t full = delay_ms;
+        uint64_t full = delay_ms, half;
 
         if (asked_ms > 0)
                 return asked_ms;
@@ -18,7 +18,8 @@ uint64_t llm_retry_delay_ms(unsigned attempt, uint64_t delay_ms, uint64_t asked_
                 full *= 2;
         if (full > DELAY_MAX_MS)
                 full = DELAY_MAX_MS;
-        return full / 2 + (uint64_t)((double)(full - full / 2) * random);
+        half = full / 2;
+        return half + (uint64_t)((double)(full - half) * random);
 }
 
 static double random_fraction(void) {
