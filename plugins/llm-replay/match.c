@@ -8,7 +8,8 @@
 
 #include "util.h"
 
-#define SHOWN_MAX 80 /* bytes of a prompt in an error */
+#define SHOWN_MAX 80u               /* bytes of a prompt in an error */
+#define SHOWN_SIZE (SHOWN_MAX + 8u) /* with an ellipsis on both sides, and the NUL */
 
 struct replay_matcher {
         const struct replay_recording *recording;
@@ -121,9 +122,10 @@ static void consider_locked(const struct replay_matcher *matcher, size_t candida
                 *best = candidate;
 }
 
-/* The turn after the one whose answer stands in the conversation. */
-static size_t find_next_turn_locked(const struct replay_matcher *matcher, const json_t *messages,
-                                    const json_t *prompt) {
+/* The turn after the one whose answer stands in the conversation. `ret_expected` is one with another prompt, if that is
+ * what the recording has there. */
+static size_t find_next_turn_locked(const struct replay_matcher *matcher, const json_t *messages, const json_t *prompt,
+                                    size_t *ret_expected) {
         const struct replay_recording *recording = matcher->recording;
         size_t answer = last_answer(messages), begin, end, best = REPLAY_NONE;
         _cleanup_json_ json_t *asked = NULL;
@@ -137,16 +139,20 @@ static size_t find_next_turn_locked(const struct replay_matcher *matcher, const 
         for (size_t i = begin; i < end; i++) {
                 const struct replay_entry *entry = &recording->entries[recording->by_prompt[i]];
 
-                if (entry->successor != REPLAY_NONE && is_answer_of(json_array_get(messages, answer), entry) &&
-                    same_text(recording->entries[entry->successor].prompt, prompt))
+                if (entry->successor == REPLAY_NONE || !is_answer_of(json_array_get(messages, answer), entry))
+                        continue;
+                if (same_text(recording->entries[entry->successor].prompt, prompt))
                         consider_locked(matcher, entry->successor, &best);
+                else
+                        *ret_expected = entry->successor;
         }
         return best;
 }
 
-static size_t find_strict_locked(const struct replay_matcher *matcher, const json_t *messages, const json_t *prompt) {
+static size_t find_strict_locked(const struct replay_matcher *matcher, const json_t *messages, const json_t *prompt,
+                                 size_t *ret_expected) {
         const struct replay_recording *recording = matcher->recording;
-        size_t best = find_next_turn_locked(matcher, messages, prompt), begin, end;
+        size_t best = find_next_turn_locked(matcher, messages, prompt, ret_expected), begin, end;
 
         if (best != REPLAY_NONE)
                 return best;
@@ -177,19 +183,34 @@ static void begin_run_locked(struct replay_matcher *matcher, const json_t *messa
 
 /* ---- what is not there ---- */
 
-/* The beginning of a prompt on one line. */
-static void shorten(const json_t *prompt, char *out, size_t capacity) {
-        const char *text = json_string_value(prompt);
-        size_t size = json_string_length(prompt), length = 0;
+/* A piece of a prompt from `from` on, on one line. */
+static void shorten(const json_t *prompt, size_t from, char out[SHOWN_SIZE]) {
+        const char *text = json_string_value(prompt) + from;
+        size_t size = json_string_length(prompt) - from, length = 0, written;
 
-        for (; length < size && length < SHOWN_MAX && length + 4 < capacity; length++) {
-                unsigned char c = (unsigned char)text[length];
-
-                out[length] = c < 0x20 || c == 0x7F ? ' ' : (char)c;
-        }
+        while (length < size && length < SHOWN_MAX)
+                length++;
         while (length < size && length > 0 && ((unsigned char)text[length] & 0xC0) == 0x80)
                 length--;
-        snprintf(out + length, capacity - length, "%s", length < size ? "..." : "");
+        written = (size_t)snprintf(out, SHOWN_SIZE, "%s", from > 0 ? "..." : "");
+        for (size_t i = 0; i < length; i++)
+                out[written++] = (unsigned char)text[i] < 0x20 || text[i] == 0x7F ? ' ' : text[i];
+        snprintf(out + written, SHOWN_SIZE - written, "%s", length < size ? "..." : "");
+}
+
+/* Where to begin, so that what is shown of two prompts is not the same: at a character's begin. */
+static size_t difference(const json_t *a, const json_t *b) {
+        size_t left = json_string_length(a), right = json_string_length(b), at = 0;
+        const char *text = json_string_value(a), *other = json_string_value(b);
+
+        while (at < left && at < right && text[at] == other[at])
+                at++;
+        if (at < SHOWN_MAX / 2)
+                return 0;
+        at -= SHOWN_MAX / 4;
+        while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80)
+                at--;
+        return at;
 }
 
 static size_t first_not_given_locked(const struct replay_matcher *matcher) {
@@ -199,18 +220,23 @@ static size_t first_not_given_locked(const struct replay_matcher *matcher) {
         return REPLAY_NONE;
 }
 
-static int not_found_locked(const struct replay_matcher *matcher, const json_t *prompt, struct sbx_error *err) {
+/* `expected`: what the recording has in this place; REPLAY_NONE: that is not known. */
+static int not_found_locked(const struct replay_matcher *matcher, const json_t *prompt, size_t expected,
+                            struct sbx_error *err) {
         const struct replay_recording *recording = matcher->recording;
-        size_t next = first_not_given_locked(matcher);
-        char asked[SHOWN_MAX + 8], there[SHOWN_MAX + 8];
+        size_t next = expected != REPLAY_NONE ? expected : first_not_given_locked(matcher), from;
+        char asked[SHOWN_SIZE], there[SHOWN_SIZE];
 
-        shorten(prompt, asked, sizeof(asked));
-        if (next == REPLAY_NONE)
+        if (next == REPLAY_NONE) {
+                shorten(prompt, 0, asked);
                 return sbx_error_set(err, -ENOENT, REPLAY_ORIGIN,
                                      "Record the run anew, or give it the prompt that was recorded.",
                                      "the recording %s has no answer to \"%s\": all its %zu answers were given",
                                      recording->path, asked, recording->count);
-        shorten(recording->entries[next].prompt, there, sizeof(there));
+        }
+        from = difference(prompt, recording->entries[next].prompt);
+        shorten(prompt, from, asked);
+        shorten(recording->entries[next].prompt, from, there);
         return sbx_error_set(err, -ENOENT, REPLAY_ORIGIN,
                              "Give the run the prompt, files and tools that it was recorded with, or set match = "
                              "\"order\" to answer whatever is asked.",
@@ -224,7 +250,7 @@ int replay_match(struct replay_matcher *matcher, const json_t *request, const st
                  struct sbx_error *err) {
         const json_t *messages = json_object_get(request, "messages");
         _cleanup_json_ json_t *prompt = NULL;
-        size_t found;
+        size_t found, expected = REPLAY_NONE;
         int r = 0;
 
         if (json_array_size(messages) == 0)
@@ -234,12 +260,12 @@ int replay_match(struct replay_matcher *matcher, const json_t *request, const st
                 return sbx_error_set(err, -ENOMEM, REPLAY_ORIGIN, NULL, "no memory for the request's prompt");
         pthread_mutex_lock(&matcher->lock);
         begin_run_locked(matcher, messages, prompt);
-        found = matcher->strict ? find_strict_locked(matcher, messages, prompt) : find_next_locked(matcher);
+        found = matcher->strict ? find_strict_locked(matcher, messages, prompt, &expected) : find_next_locked(matcher);
         if (found != REPLAY_NONE) {
                 matcher->given[found]++;
                 *ret_entry = &matcher->recording->entries[found];
         } else {
-                r = not_found_locked(matcher, prompt, err);
+                r = not_found_locked(matcher, prompt, expected, err);
         }
         pthread_mutex_unlock(&matcher->lock);
         return r;

@@ -89,6 +89,17 @@ class Strict(Case):
         self.assertEqual(result, ENOENT)
         self.assertIn("all its 2 answers were given", message)
 
+    def test_what_differs_is_shown_and_of_the_same_turn(self):
+        replay = self.replay(event(1, "other", "never asked"), event(2, "task", None, [("c", "t", {})], key="1.1.model"),
+                             event(3, "ü" * 400 + "recorded", "end", key="1.2.model"))
+        run = Conversation(replay, "task")
+        run.ask()
+        run.result("ü" * 400 + "asked")
+        result, message, _, _ = replay.request(run.messages)
+        self.assertEqual(result, ENOENT)
+        self.assertIn('no answer to "...' + "ü" * 10 + 'asked"; next it has "...' + "ü" * 10 + 'recorded" (line 3)',
+                      message)
+
     def test_one_prompt_with_several_answers(self):
         replay = self.replay(event(9, "task", "done"), *(event(n, "classify", f"class {n}") for n in range(1, 4)))
         replay.text("task")
