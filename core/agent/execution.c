@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One tool call of a run, once: from the journal if it is there, else done and recorded; and the event of an execution. */
+/* One tool call of a run, once: from the journal if it is there, else done and recorded; and the event of an execution.
+ */
 #include "agent/code_calls.h"
 #include "agent/messages.h"
 #include "agent/subcalls.h"
@@ -17,7 +18,8 @@ enum effect {
         EFFECT_SUBCALL,   /* what it is made of has records of its own */
         EFFECT_FINAL,     /* nothing but the answer */
         EFFECT_READ,
-        EFFECT_OTHER, /* must not happen twice without being said */
+        EFFECT_ADDITION, /* adds something, or comes to the same when it is done twice: that may happen, and is said */
+        EFFECT_OTHER,    /* must not happen twice without being said */
 };
 
 static bool is_one_of(const char *name, const char *const *names) {
@@ -33,17 +35,26 @@ static bool changes_session(const char *name) {
         return is_one_of(name, names);
 }
 
-static bool is_read_only(const struct sbx_place *place, const char *name, enum sbx_tool_caller caller) {
+/* What the tool's annotations say. None: it may do anything. */
+static enum effect annotated_effect(const struct sbx_place *place, const char *name, enum sbx_tool_caller caller) {
         _cleanup_json_ json_t *list = NULL;
-        const json_t *tool;
+        const json_t *tool, *annotations;
         size_t index;
 
         if (sbx_tools_list_for(place->run->parts->tools, caller, &list, NULL) < 0)
-                return false;
-        json_array_foreach(list, index, tool)
-                if (strcmp(json_string_value(json_object_get(tool, "name")), name) == 0)
-                        return json_is_true(json_object_get(json_object_get(tool, "annotations"), "readOnlyHint"));
-        return false;
+                return EFFECT_OTHER;
+        json_array_foreach(list, index, tool) {
+                if (strcmp(json_string_value(json_object_get(tool, "name")), name) != 0)
+                        continue;
+                annotations = json_object_get(tool, "annotations");
+                if (json_is_true(json_object_get(annotations, "readOnlyHint")))
+                        return EFFECT_READ;
+                return json_is_false(json_object_get(annotations, "destructiveHint")) ||
+                                       json_is_true(json_object_get(annotations, "idempotentHint"))
+                               ? EFFECT_ADDITION
+                               : EFFECT_OTHER;
+        }
+        return EFFECT_OTHER;
 }
 
 static enum effect effect_of(const struct sbx_place *place, const char *name, enum sbx_tool_caller caller) {
@@ -58,7 +69,7 @@ static enum effect effect_of(const struct sbx_place *place, const char *name, en
                 return EFFECT_FINAL;
         if (sbx_is_subcall_tool(name))
                 return EFFECT_SUBCALL;
-        return is_read_only(place, name, caller) ? EFFECT_READ : EFFECT_OTHER;
+        return annotated_effect(place, name, caller);
 }
 
 /* ---- the event of an execution ---- */
@@ -198,29 +209,36 @@ static json_t *make_record(const struct effort *effort, json_t *result) {
         return record;
 }
 
-/* Done, or begun in an earlier life and not heard of since. */
+/* It was begun in an earlier life, and not heard of since. */
+static int give_up(const struct effort *effort, json_t **ret_result, struct sbx_error *err) {
+        sbx_run_notice(
+                effort->place->run,
+                "The tool %s was called when the run was interrupted. Whether it did its work is not known; it was "
+                "not called again (%s).",
+                effort->name, effort->place->key);
+        *ret_result = sbx_content_text(true, "Error: the run was interrupted during this call. It may or may not have "
+                                             "happened, and was not made again. Check before you repeat it.");
+        return *ret_result != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
+}
+
 static int perform(struct effort *effort, json_t **ret_result, struct sbx_error *err) {
         const struct sbx_place *place = effort->place;
-        int r;
+        struct sbx_journal *journal = place->run->journal;
+        int r = 0;
 
         if (effort->effect == EFFECT_EXECUTION)
                 return execute(effort, ret_result, err);
-        if (effort->effect == EFFECT_OTHER) {
-                if (sbx_journal_was_begun(place->run->journal, place->key)) {
-                        sbx_run_notice(place->run,
-                                       "The tool %s was called when the run was interrupted. Whether it did its work is "
-                                       "not known; it was not called again (%s).",
-                                       effort->name, place->key);
-                        *ret_result = sbx_content_text(
-                                true, "Error: the run was interrupted during this call. It may or may not have "
-                                      "happened, and was not made again. Check before you repeat it.");
-                        return *ret_result != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
-                }
-                r = sbx_journal_begin(place->run->journal, place->key, err);
-                if (r < 0)
-                        return r;
-        }
-        return call_registry(effort, NULL, sbx_place_call(place), ret_result, err);
+        if (effort->effect == EFFECT_OTHER && sbx_journal_was_begun(journal, place->key))
+                return give_up(effort, ret_result, err);
+        if (effort->effect == EFFECT_ADDITION && sbx_journal_was_begun(journal, place->key))
+                sbx_run_notice(
+                        place->run,
+                        "The tool %s was called when the run was interrupted, and was called again now: what it adds "
+                        "may be there twice (%s).",
+                        effort->name, place->key);
+        if (effort->effect == EFFECT_OTHER || effort->effect == EFFECT_ADDITION)
+                r = sbx_journal_begin(journal, place->key, err);
+        return r < 0 ? r : call_registry(effort, NULL, sbx_place_call(place), ret_result, err);
 }
 
 static int perform_and_record(struct effort *effort, json_t **ret_result, struct sbx_error *err) {
