@@ -399,6 +399,13 @@ static void add_tools(struct world *world) {
                                       .input_schema = "{\"type\": \"object\", \"properties\": {}}",
                                       .run = touch,
                                       .data = world};
+        const struct sbx_tool note = {.name = "note",
+                                      .title = "Note",
+                                      .description = "Adds something outside.",
+                                      .input_schema = "{\"type\": \"object\", \"properties\": {}}",
+                                      .annotations = "{\"readOnlyHint\": false, \"destructiveHint\": false}",
+                                      .run = touch,
+                                      .data = world};
         const struct sbx_tool context = {
                 .name = "snipara_context_query",
                 .title = "Context",
@@ -410,6 +417,7 @@ static void add_tools(struct world *world) {
                 .run = find_context};
 
         assert_int_equal(sbx_tools_add(world->tools, &tool, &world->err), 0);
+        assert_int_equal(sbx_tools_add(world->tools, &note, &world->err), 0);
         if (world->with_context)
                 assert_int_equal(sbx_tools_add(world->tools, &context, &world->err), 0);
         assert_int_equal(sbx_tools_allow(world->tools, SBX_CALLER_MODEL, everything, &world->err), 0);

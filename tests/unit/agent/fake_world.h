@@ -40,7 +40,7 @@ struct world {
         json_t *told;          /* events of the watch; protected by the run's lock */
         bool with_context;     /* there is a tool snipara_context_query */
         const char *state;     /* directory of state; NULL: none */
-        unsigned side_effects; /* calls of the tool "touch"; atomic */
+        unsigned side_effects; /* calls of the tools "touch" and "note", which only adds; atomic */
 };
 
 /* "name=value" settings, NULL-terminated, or NULL. The provider's count of calls begins anew. */

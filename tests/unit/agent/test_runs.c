@@ -624,6 +624,45 @@ static void tells_what_ended_otherwise(void **state) {
         world_close(&world);
 }
 
+/* A kill right after the tool was begun: how often it is called then, and what is said. */
+static void assert_uncertain(const char *const *script, unsigned calls, const char *said) {
+        struct sbx_run_request request = agent("Count."),
+                               again = {.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
+        char *bytes, *begun, *notices;
+        json_t *result;
+        size_t size;
+
+        world_open(&world, NULL);
+        world_script(script);
+        json_decref(world_run(&world, &request));
+        world_close(&world);
+        bytes = read_journal(&size);
+        begun = strstr(bytes, "\"begun\":\"1.1.t0\"");
+        assert_non_null(begun);
+        write_journal(bytes, (size_t)(strchr(begun, '\n') + 1 - bytes));
+        free(bytes);
+        world_open(&world, NULL);
+        world_script(script);
+        world_answered(1);
+        world.side_effects = 0;
+        result = world_run(&world, &again);
+        assert_int_equal(world.side_effects, calls);
+        notices = json_dumps(json_object_get(result, "notices"), 0);
+        assert_contains(notices, said);
+        free(notices);
+        json_decref(result);
+        world_close(&world);
+}
+
+static void says_what_may_have_happened_twice(void **state) {
+        static const char *const changes[] = {AS_TOOL("touch", "{}"), AS_FINAL("x"), NULL};
+        static const char *const adds[] = {AS_TOOL("note", "{}"), AS_FINAL("x"), NULL};
+
+        assert_uncertain(changes, 0, "not called again");
+        assert_int_equal(teardown(state), 0);
+        assert_uncertain(adds, 1, "called again now");
+}
+
 static void belongs_to_one_at_a_time(void **state) {
         static const char *const script[] = {AS_TEXT("one"), NULL};
         struct sbx_run_request request = agent("Count."),
@@ -694,6 +733,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(goes_on_after_a_session_was_lost, setup, teardown),
                 cmocka_unit_test_setup_teardown(goes_on_with_sub_completions, setup, teardown),
                 cmocka_unit_test_setup_teardown(tells_what_ended_otherwise, setup, teardown),
+                cmocka_unit_test_setup_teardown(says_what_may_have_happened_twice, setup, teardown),
                 cmocka_unit_test_setup_teardown(belongs_to_one_at_a_time, setup, teardown),
                 cmocka_unit_test_setup_teardown(works_without_a_directory, setup, teardown),
         };
