@@ -90,7 +90,8 @@ class Strict(Case):
         self.assertIn("all its 2 answers were given", message)
 
     def test_what_differs_is_shown_and_of_the_same_turn(self):
-        replay = self.replay(event(1, "other", "never asked"), event(2, "task", None, [("c", "t", {})], key="1.1.model"),
+        replay = self.replay(event(1, "other", "never asked"),
+                             event(2, "task", None, [("c", "t", {})], key="1.1.model"),
                              event(3, "ü" * 400 + "recorded", "end", key="1.2.model"))
         run = Conversation(replay, "task")
         run.ask()
