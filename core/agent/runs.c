@@ -114,11 +114,14 @@ static int go_on(struct sbx_prepared *prepared, json_t **ret_result, struct sbx_
                 r = sbx_result_complete(run, end, &problem, result, err);
         if (r < 0)
                 return r;
+        /* First the trajectory, then the journal's end: of a run that was killed in between, the trajectory is told the rest
+         * when it is resumed; one that has ended in its journal tells nothing any more. */
+        sbx_result_tell(run, result);
+        (void)sbx_trajectory_flush(run->parts->trajectory); /* a sink that is slow has been reported */
         /* An answer that could not be kept is an answer all the same. */
         if (sbx_result_record(prepared, end, result, &unkept) < 0)
                 sbx_log(run->parts->logger, SBX_LOG_WARNING, "run %s: its end is not in the journal: %s", run->id,
                         unkept.message);
-        sbx_result_tell(run, result);
         *ret_result = steal_pointer(result);
         return 0;
 }
