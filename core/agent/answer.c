@@ -46,7 +46,8 @@ int sbx_place_set_answer(const struct sbx_place *place, const char *answer, cons
                 return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
         if (place->answer != NULL ? set_sub_answer(place, &text) : set_run_answer(place->run, &text, source))
                 return 0;
-        return sbx_error_set(err, -EALREADY, SBX_AGENT_ORIGIN, NULL, "the answer was given already: the first one counts");
+        return sbx_error_set(err, -EALREADY, SBX_AGENT_ORIGIN, NULL,
+                             "the answer was given already: the first one counts");
 }
 
 bool sbx_place_has_answer(const struct sbx_place *place) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What code in a session calls back: llm_query, llm_batch, FINAL, FINAL_VAR, and tools (docs/code-mode.md). Answered on the
- * thread that executes, one at a time, each under a key of its own. All that comes from the code is hostile. */
+/* What code in a session calls back: llm_query, llm_batch, FINAL, FINAL_VAR, and tools (docs/code-mode.md). Answered on
+ * the thread that executes, one at a time, each under a key of its own. All that comes from the code is hostile. */
 #include "agent/code_calls.h"
 
 #include <sys/epoll.h>
@@ -103,7 +103,8 @@ static int read_queries(const struct code_call *call, struct sbx_query **ret_que
         if (r < 0)
                 return r;
         if (!json_is_array(list) || json_array_size(list) > QUERIES_MAX)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "queries: must be an array of at most %u", QUERIES_MAX);
+                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "queries: must be an array of at most %u",
+                                     QUERIES_MAX);
         queries = calloc(json_array_size(list) + 1, sizeof(*queries));
         if (queries == NULL)
                 return SBX_NOMEM(err, ORIGIN);
@@ -135,8 +136,8 @@ static int ask_many(const struct code_call *call, json_t **ret_result, struct sb
                 return r;
         if (results == NULL)
                 return SBX_NOMEM(err, ORIGIN);
-        r = sbx_queries_ask(call->place, queries, count, parallel < UINT_MAX ? (unsigned)parallel : UINT_MAX, 0, results,
-                            err);
+        r = sbx_queries_ask(call->place, queries, count, parallel < UINT_MAX ? (unsigned)parallel : UINT_MAX, 0,
+                            results, err);
         if (r == 0 && (*ret_result = json_pack("{s:O}", "results", results)) == NULL)
                 r = SBX_NOMEM(err, ORIGIN);
         return r;
@@ -149,7 +150,8 @@ static bool is_list(const char *name) {
 }
 
 static bool is_built_in(const char *name) {
-        return is_list(name) || strcmp(name, "llm_query") == 0 || strcmp(name, "llm_batch") == 0 || sbx_is_final_tool(name);
+        return is_list(name) || strcmp(name, "llm_query") == 0 || strcmp(name, "llm_batch") == 0 ||
+               sbx_is_final_tool(name);
 }
 
 static int list_tools(const struct sbx_place *place, json_t **ret_result, struct sbx_error *err) {
@@ -160,11 +162,12 @@ static int list_tools(const struct sbx_place *place, json_t **ret_result, struct
 
         if (r < 0)
                 return r;
-        json_array_foreach(list, index, tool)
-                if (!is_built_in(json_string_value(json_object_get(tool, "name"))) &&
-                    json_array_append_new(tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
-                                                           "description", json_object_get(tool, "description"))) < 0)
-                        return SBX_NOMEM(err, ORIGIN);
+        json_array_foreach(
+                list, index,
+                tool) if (!is_built_in(json_string_value(json_object_get(tool, "name"))) &&
+                          json_array_append_new(tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
+                                                                 "description", json_object_get(tool, "description"))) <
+                                  0) return SBX_NOMEM(err, ORIGIN);
         *ret_result = json_pack("{s:O}", "tools", tools);
         return *ret_result != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
 }
@@ -192,11 +195,10 @@ static json_t *make_record(const struct code_call *call, json_t *result, int r, 
         outcome = r == 0 ? json_pack("{s:O}", "result", result)
                          : json_pack("{s:{s:i, s:s}}", "error", "code", r, "message", problem->message);
         if (outcome == NULL ||
-            json_object_update_new(outcome, json_pack("{s:s, s:s, s:O, s:s, s:I}", "type", "call", "name", call->name,
-                                                      "arguments", call->arguments, "timestamp", timestamp,
-                                                      "duration_ms",
-                                                      (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS))) <
-                    0) {
+            json_object_update_new(outcome,
+                                   json_pack("{s:s, s:s, s:O, s:s, s:I}", "type", "call", "name", call->name,
+                                             "arguments", call->arguments, "timestamp", timestamp, "duration_ms",
+                                             (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS))) < 0) {
                 json_decref(outcome);
                 return NULL;
         }
@@ -206,7 +208,8 @@ static json_t *make_record(const struct code_call *call, json_t *result, int r, 
 /* What the code got, as text for the trajectory. */
 static json_t *outcome_text(const char *name, const json_t *record, bool *ret_is_error) {
         const json_t *result = json_object_get(record, "result"), *error = json_object_get(record, "error");
-        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(2 * ARGUMENTS_MAX), clipped = SBX_BUFFER(2 * ARGUMENTS_MAX);
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(2 * ARGUMENTS_MAX),
+                                           clipped = SBX_BUFFER(2 * ARGUMENTS_MAX);
 
         if (!is_built_in(name))
                 return sbx_messages_result_text(result, ret_is_error);
@@ -279,7 +282,8 @@ static int recall_built_in(const struct code_call *call, const json_t *record, j
                                      message != NULL ? message : "failed");
         }
         if (result == NULL)
-                return sbx_error_set(err, -EBADMSG, ORIGIN, NULL, "the journal's record %s is damaged", call->place->key);
+                return sbx_error_set(err, -EBADMSG, ORIGIN, NULL, "the journal's record %s is damaged",
+                                     call->place->key);
         *ret_result = json_incref(result);
         return 0;
 }
@@ -291,8 +295,8 @@ static bool is_record_of(const json_t *record, const struct code_call *call) {
                json_equal(json_object_get(record, "arguments"), call->arguments);
 }
 
-/* The key of the call: key.cN. Code that is executed again because its end was not recorded may take another way than it
- * did before; what is under the key then is not this call's, and the next free key.cN~M is. */
+/* The key of the call: key.cN. Code that is executed again because its end was not recorded may take another way than
+ * it did before; what is under the key then is not this call's, and the next free key.cN~M is. */
 static int find_key(const struct sbx_place *execution, unsigned number, const struct code_call *call,
                     char ret_key[SBX_JOURNAL_KEY_MAX], json_t **ret_record, struct sbx_error *err) {
         int r = sbx_key_make(ret_key, err, execution->key, ".c%u", number);
@@ -348,9 +352,9 @@ static int answer_tool(const struct code_call *call, json_t **ret_record, json_t
 
         if (r < 0)
                 return r;
-        *ret_record = json_pack("{s:s, s:O, s:O, s:I}", "name", call->name, "arguments", call->arguments, "result",
-                                *ret_result, "duration_ms",
-                                (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS));
+        *ret_record =
+                json_pack("{s:s, s:O, s:O, s:I}", "name", call->name, "arguments", call->arguments, "result",
+                          *ret_result, "duration_ms", (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS));
         return *ret_record != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
 }
 
@@ -425,8 +429,8 @@ static int answer(void *data, const char *name, struct sbx_bytes arguments, cons
         r = answer_call(&context->place, context->count - 1, &call, bounds, &result, err);
         if (r == 0)
                 r = sbx_json_encode(result, ret_result);
-        return r < 0 ? sbx_error_set(err, r, ORIGIN, "Ask for less at a time.", "the result of %s is too large: %s", name,
-                                     SBX_ERRNO_TEXT(r))
+        return r < 0 ? sbx_error_set(err, r, ORIGIN, "Ask for less at a time.", "the result of %s is too large: %s",
+                                     name, SBX_ERRNO_TEXT(r))
                      : 0;
 }
 

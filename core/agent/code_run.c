@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of code that is executed outside of a run (code_mode = "always"): a run without a model of its own, that has the
- * budget of one completion and lasts as long as the execution. */
+/* Calls of code that is executed outside of a run (code_mode = "always"): a run without a model of its own, that has
+ * the budget of one completion and lasts as long as the execution. */
 #include "agent/run.h"
 
 #include <sys/random.h>
@@ -112,8 +112,8 @@ static int open_run(struct sbx_code_run *code_run, const char *principal, const 
                 r = sbx_run_limits_settle(run->parts->config, SBX_RUN_COMPLETION, &configured, &run->limits, err);
         if (r < 0)
                 return r;
-        sbx_budget_init(&run->budget, NULL, run->limits.token_budget, run->limits.tool_budget,
-                        run->limits.max_subcalls, run->limits.cost_usd);
+        sbx_budget_init(&run->budget, NULL, run->limits.token_budget, run->limits.tool_budget, run->limits.max_subcalls,
+                        run->limits.cost_usd);
         if (request == NULL || set_texts(run, principal) < 0)
                 return SBX_NOMEM(err, ORIGIN);
         run->sub_calls = sbx_config_bool(run->parts->config, "sub_calls_enabled");

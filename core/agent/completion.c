@@ -47,15 +47,17 @@ static void emit_turn(const struct sbx_place *turn, const struct sbx_answer *ans
                           (json_int_t)answer->duration_ms, "timestamp", answer->timestamp, "finish_reason",
                           answer->finish_reason, "model", answer->model, "key", key, "sub_call_type",
                           turn->sub_call_type);
-        if (event != NULL && json_object_set_new(event, "estimated_cost_usd",
-                                                 answer->cost_usd >= 0 ? json_real(answer->cost_usd) : json_null()) < 0) {
+        if (event != NULL &&
+            json_object_set_new(event, "estimated_cost_usd",
+                                answer->cost_usd >= 0 ? json_real(answer->cost_usd) : json_null()) < 0) {
                 json_decref(event);
                 event = NULL;
         }
         sbx_run_emit(turn->run, "completion", event);
 }
 
-/* A call that came to nothing has an id of its own: its place may be taken by one that succeeds, when the run is resumed.
+/* A call that came to nothing has an id of its own: its place may be taken by one that succeeds, when the run is
+ * resumed.
  */
 static void emit_failure(const struct sbx_place *turn, json_t *prompt, enum sbx_run_end end,
                          const struct sbx_error *problem) {
@@ -130,9 +132,9 @@ static int note_answer(struct turns *turns, const struct sbx_answer *answer) {
 
         turns->completion->finish_reason = answer->finish_reason;
         turns->completion->tool_calls += (unsigned)json_array_size(answer->tool_calls);
-        json_array_foreach(answer->tool_calls, index, call)
-                if (json_array_append(turns->completion->tool_names, json_object_get(call, "name")) < 0)
-                        return -ENOMEM;
+        json_array_foreach(answer->tool_calls, index,
+                           call) if (json_array_append(turns->completion->tool_names, json_object_get(call, "name")) <
+                                     0) return -ENOMEM;
         if (answer->text != NULL && answer->text[0] != '\0') {
                 free(turns->last_text);
                 turns->last_text = strdup(answer->text);

@@ -14,7 +14,8 @@ void sbx_event_id(const struct sbx_run *run, const char *key, char ret_id[SBX_RU
 
         sbx_sha256_text((struct sbx_bytes){name, (size_t)length}, digest);
         digest[12] = '8';
-        digest[16] = "89ab"[digest[16] & 3]; /* the variant; which of the four does not matter, if it is always the same */
+        digest[16] =
+                "89ab"[digest[16] & 3]; /* the variant; which of the four does not matter, if it is always the same */
         snprintf(ret_id, SBX_RUN_ID_SIZE, "%.8s-%.4s-%.4s-%.4s-%.12s", digest, digest + 8, digest + 12, digest + 16,
                  digest + 20);
 }
@@ -30,9 +31,9 @@ static int add_missing(json_t *event) {
 
         if (json_object_get(event, "call_id") == NULL) /* run_started, run_ended */
                 return 0;
-        members = json_pack("{s:n, s:i, s:s, s:n, s:[], s:[], s:[], s:i, s:i, s:i, s:n, s:n}", "parent_call_id", "depth",
-                            0, "prompt", "", "response", "tool_calls", "tool_results", "repl_results", "input_tokens", 0,
-                            "output_tokens", 0, "duration_ms", 0, "error", "estimated_cost_usd");
+        members = json_pack("{s:n, s:i, s:s, s:n, s:[], s:[], s:[], s:i, s:i, s:i, s:n, s:n}", "parent_call_id",
+                            "depth", 0, "prompt", "", "response", "tool_calls", "tool_results", "repl_results",
+                            "input_tokens", 0, "output_tokens", 0, "duration_ms", 0, "error", "estimated_cost_usd");
         return members != NULL ? json_object_update_missing(event, members) : -1;
 }
 

@@ -3,8 +3,8 @@
 #include "agent/run.h"
 #include "base/error.h"
 
-/* Of an agent: those of snipara-sandbox 2.2.7. It stated no number of model calls, but each of its iterations was bounded
- * by that of a completion, 12. */
+/* Of an agent: those of snipara-sandbox 2.2.7. It stated no number of model calls, but each of its iterations was
+ * bounded by that of a completion, 12. */
 #define AGENT_ITERATIONS 10u
 #define AGENT_DEPTH 3u
 #define AGENT_TOKENS UINT64_C(50000)

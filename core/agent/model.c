@@ -53,8 +53,8 @@ static int encode_messages(const json_t *messages, struct request *request, stru
 }
 
 /* The rest of it, with what the budget leaves for the answer. */
-static int encode_rest(const struct sbx_place *place, const json_t *tools, uint64_t max_tokens,
-                       struct request *request, struct sbx_error *err) {
+static int encode_rest(const struct sbx_place *place, const json_t *tools, uint64_t max_tokens, struct request *request,
+                       struct sbx_error *err) {
         _cleanup_json_ json_t *model = json_string(place->run->model);
         int r = model != NULL ? sbx_buffer_append_text(&request->json, ",\"model\":") : -ENOMEM;
 
@@ -123,8 +123,8 @@ static void on_delta(void *data, struct sbx_bytes chunk) {
         /* What can't be read is not shown; the whole answer is checked when it is there. */
         if (sbx_json_parse(chunk, CHUNK_MAX, "chunk", &parsed, NULL) < 0)
                 return;
-        content = json_object_get(
-                json_object_get(json_array_get(json_object_get(parsed, "choices"), 0), "delta"), "content");
+        content = json_object_get(json_object_get(json_array_get(json_object_get(parsed, "choices"), 0), "delta"),
+                                  "content");
         if (!json_is_string(content) || json_string_length(content) == 0)
                 return;
         SBX_LOCKED(&place->run->lock);

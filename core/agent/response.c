@@ -12,7 +12,7 @@
 #define ORIGIN SBX_AGENT_ORIGIN
 #define ARGUMENTS_MAX ((size_t)20 << 20) /* bytes of JSON: 16 MiB of code, escaped */
 #define ID_MAX 128u
-#define NAME_MAX_BYTES 64u /* what APIs take for a function's name */
+#define NAME_MAX_BYTES 64u    /* what APIs take for a function's name */
 #define TOKENS_MAX 1000000000 /* of one call */
 #define MODEL_MAX 256u
 
@@ -38,9 +38,8 @@ static bool id_is_taken(const json_t *calls, const char *id) {
         const json_t *call;
         size_t index;
 
-        json_array_foreach(calls, index, call)
-                if (strcmp(json_string_value(json_object_get(call, "id")), id) == 0)
-                        return true;
+        json_array_foreach(calls, index,
+                           call) if (strcmp(json_string_value(json_object_get(call, "id")), id) == 0) return true;
         return false;
 }
 
@@ -219,7 +218,8 @@ static int decode_message(const json_t *response, json_t *record, struct sbx_err
                 return r;
         reason = finish_reason(reason, json_array_size(json_object_get(record, "tool_calls")) > 0);
         if (json_object_set_new(record, "finish_reason", json_string(reason)) < 0 ||
-            json_object_set_new(record, "model", json_is_string(model) ? clipped_text(model, MODEL_MAX) : json_null()) < 0)
+            json_object_set_new(record, "model", json_is_string(model) ? clipped_text(model, MODEL_MAX) : json_null()) <
+                    0)
                 return SBX_NOMEM(err, ORIGIN);
         return 0;
 }
@@ -275,8 +275,8 @@ static json_t *call_for_request(const json_t *call) {
 
 static json_t *message_for_request(const json_t *record) {
         const json_t *calls = json_object_get(record, "tool_calls"), *call;
-        _cleanup_json_ json_t *message = json_pack("{s:s, s:O}", "role", "assistant", "content",
-                                                   json_object_get(record, "text"));
+        _cleanup_json_ json_t *message =
+                json_pack("{s:s, s:O}", "role", "assistant", "content", json_object_get(record, "text"));
         json_t *list;
         size_t index;
 
@@ -285,9 +285,7 @@ static json_t *message_for_request(const json_t *record) {
         list = json_array();
         if (list == NULL || json_object_set_new(message, "tool_calls", list) < 0)
                 return NULL;
-        json_array_foreach(calls, index, call)
-                if (json_array_append_new(list, call_for_request(call)) < 0)
-                        return NULL;
+        json_array_foreach(calls, index, call) if (json_array_append_new(list, call_for_request(call)) < 0) return NULL;
         return steal_pointer(message);
 }
 
@@ -299,11 +297,10 @@ static bool is_sound(const json_t *record) {
             !json_is_integer(json_object_get(record, "tokens_in")) ||
             !json_is_integer(json_object_get(record, "tokens_out")))
                 return false;
-        json_array_foreach(calls, index, call)
-                if (!json_is_string(json_object_get(call, "id")) || !json_is_string(json_object_get(call, "name")) ||
-                    (!json_is_object(json_object_get(call, "arguments")) &&
-                     !json_is_string(json_object_get(call, "error"))))
-                        return false;
+        json_array_foreach(calls, index, call) if (!json_is_string(json_object_get(call, "id")) ||
+                                                   !json_is_string(json_object_get(call, "name")) ||
+                                                   (!json_is_object(json_object_get(call, "arguments")) &&
+                                                    !json_is_string(json_object_get(call, "error")))) return false;
         return true;
 }
 

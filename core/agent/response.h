@@ -5,7 +5,7 @@
 
 #include "agent/run.h"
 
-#define SBX_TOOL_CALLS_MAX 1024u           /* of one answer; what is beyond is dropped, and counted */
+#define SBX_TOOL_CALLS_MAX 1024u            /* of one answer; what is beyond is dropped, and counted */
 #define SBX_RESPONSE_MAX ((size_t)32 << 20) /* bytes */
 
 /* The record of a response, without times. `prompt_bytes`: to estimate usage that the provider does not state.

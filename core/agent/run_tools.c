@@ -39,7 +39,8 @@ static const char final_schema[] = "{\"type\":\"object\",\"properties\":{\"answe
                                    "\"description\":\"The final answer to the task\"}},\"required\":[\"answer\"]}";
 
 static const char final_var_schema[] =
-        "{\"type\":\"object\",\"properties\":{\"variable_name\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":1024,"
+        "{\"type\":\"object\",\"properties\":{\"variable_name\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":"
+        "1024,"
         "\"description\":\"Name of the session's variable\"}},\"required\":[\"variable_name\"]}";
 
 bool sbx_is_subcall_tool(const char *name) {
@@ -59,8 +60,9 @@ bool sbx_is_final_tool(const char *name) {
 static int get_place(const struct sbx_tool_context *context, const struct sbx_place **ret_place,
                      struct sbx_error *err) {
         *ret_place = context->run;
-        return context->run != NULL ? 0
-                                    : sbx_error_set(err, -EPERM, ORIGIN, NULL, "this tool means something in a run only");
+        return context->run != NULL
+                       ? 0
+                       : sbx_error_set(err, -EPERM, ORIGIN, NULL, "this tool means something in a run only");
 }
 
 /* A result whose text is JSON. */
@@ -122,7 +124,8 @@ static int read_queries(const struct sbx_tool_context *context, json_t *list, st
                 struct sbx_query *query = &queries[index];
                 int r;
 
-                *query = (struct sbx_query){.with_tools = true, .type = "batch_complete",
+                *query = (struct sbx_query){.with_tools = true,
+                                            .type = "batch_complete",
                                             .own_sessions = context->caller == SBX_CALLER_CODE};
                 r = sbx_json_get_string(item, "arguments.queries", "query", SBX_JSON_REQUIRED, &query->prompt, err);
                 if (r == 0)
@@ -137,9 +140,9 @@ static int name_queries(json_t *results, const struct sbx_query *queries) {
         json_t *result;
         size_t index;
 
-        json_array_foreach(results, index, result)
-                if (json_object_set_new(result, "query", json_string(queries[index].prompt)) < 0)
-                        return -ENOMEM;
+        json_array_foreach(results, index,
+                           result) if (json_object_set_new(result, "query", json_string(queries[index].prompt)) <
+                                       0) return -ENOMEM;
         return 0;
 }
 
@@ -237,16 +240,18 @@ RUN_TOOL(final_var) {
 static const struct sbx_tool run_tools[] = {
         {.name = "snipara_sub_complete",
          .title = "Ask a sub-completion",
-         .description = "Delegate a focused sub-problem to a fresh model call with a context window and a budget of its "
-                        "own, and the same tools. Use it for parts of the task that stand alone. Returns JSON: "
-                        "response, tokens_used, cost, calls.",
+         .description =
+                 "Delegate a focused sub-problem to a fresh model call with a context window and a budget of its "
+                 "own, and the same tools. Use it for parts of the task that stand alone. Returns JSON: "
+                 "response, tokens_used, cost, calls.",
          .input_schema = sub_complete_schema,
          .run = sub_complete,
          .flags = SBX_TOOL_RUN},
         {.name = "snipara_batch_complete",
          .title = "Ask sub-completions side by side",
-         .description = "Solve independent sub-problems side by side, each by a model call of its own with an equal part "
-                        "of the budget. Returns JSON: results, in the order of the queries.",
+         .description =
+                 "Solve independent sub-problems side by side, each by a model call of its own with an equal part "
+                 "of the budget. Returns JSON: results, in the order of the queries.",
          .input_schema = batch_complete_schema,
          .run = batch_complete,
          .flags = SBX_TOOL_RUN},
@@ -258,8 +263,9 @@ static const struct sbx_tool run_tools[] = {
          .flags = SBX_TOOL_RUN | SBX_TOOL_ALWAYS},
         {.name = "FINAL_VAR",
          .title = "Give a variable as the answer",
-         .description = "Give the value of a variable of the Python session as the final answer, whole, and end. Use it "
-                        "when the answer was computed.",
+         .description =
+                 "Give the value of a variable of the Python session as the final answer, whole, and end. Use it "
+                 "when the answer was computed.",
          .input_schema = final_var_schema,
          .run = final_var,
          .flags = SBX_TOOL_RUN | SBX_TOOL_ALWAYS},

@@ -45,8 +45,7 @@ bool sbx_subcalls_possible(const struct sbx_place *place) {
 
 static json_t *failure(const char *error, enum sbx_run_end end, uint64_t tokens, double cost_usd) {
         return json_pack("{s:n, s:s, s:s, s:I, s:o}", "response", "error", error, "end", sbx_run_end_name(end),
-                         "tokens_used", (json_int_t)tokens, "cost",
-                         cost_usd >= 0 ? json_real(cost_usd) : json_null());
+                         "tokens_used", (json_int_t)tokens, "cost", cost_usd >= 0 ? json_real(cost_usd) : json_null());
 }
 
 static json_t *outcome(const struct sub *sub, const struct sbx_completion *completion) {
@@ -58,8 +57,9 @@ static json_t *outcome(const struct sub *sub, const struct sbx_completion *compl
                 return json_pack("{s:s, s:I, s:o, s:i, s:s}", "response", completion->text, "tokens_used",
                                  (json_int_t)tokens, "cost", cost_usd >= 0 ? json_real(cost_usd) : json_null(), "calls",
                                  (int)sub->budget.calls, "finish_reason", completion->finish_reason);
-        result = failure(completion->problem.code != 0 ? completion->problem.message : sbx_run_end_name(completion->end),
-                         completion->end, tokens, cost_usd);
+        result =
+                failure(completion->problem.code != 0 ? completion->problem.message : sbx_run_end_name(completion->end),
+                        completion->end, tokens, cost_usd);
         if (result != NULL && completion->text[0] != '\0' &&
             json_object_set_new(result, "partial", json_string(completion->text)) < 0) {
                 json_decref(result);
@@ -134,12 +134,14 @@ static int open_sub(const struct batch *batch, size_t index, struct sub *sub, st
         /* Of a completion with tools it bounds all that it uses, as in 2.2.7; of a plain query, its answer. */
         if (sub->query->with_tools && sub->query->max_tokens > 0 && sub->query->max_tokens < tokens)
                 tokens = sub->query->max_tokens;
-        if (sub->query->own_sessions && asprintf(&sub->principal, "%s/%s", place->run->session_principal, sub->key) < 0) {
+        if (sub->query->own_sessions &&
+            asprintf(&sub->principal, "%s/%s", place->run->session_principal, sub->key) < 0) {
                 sub->principal = NULL;
                 return SBX_NOMEM(err, ORIGIN);
         }
         bound_call(sub, sbx_place_call(place));
-        sbx_budget_init(&sub->budget, place->budget, tokens, limits->tool_budget < TOOLS_MAX ? limits->tool_budget : TOOLS_MAX,
+        sbx_budget_init(&sub->budget, place->budget, tokens,
+                        limits->tool_budget < TOOLS_MAX ? limits->tool_budget : TOOLS_MAX,
                         limits->max_subcalls < CALLS_MAX ? limits->max_subcalls : CALLS_MAX, batch->cost_usd);
         sub->place.budget = &sub->budget;
         sub->place.key = sub->key;
@@ -244,7 +246,8 @@ static json_t *refusal(const struct batch *batch) {
 }
 
 static uint64_t inherited(const struct sbx_place *place, uint64_t total_tokens) {
-        double part = sbx_settings_get(sbx_config_core(place->run->parts->config), "sub_calls_budget_inheritance")->real;
+        double part =
+                sbx_settings_get(sbx_config_core(place->run->parts->config), "sub_calls_budget_inheritance")->real;
         uint64_t left = sbx_budget_tokens_left(place->budget), tokens = (uint64_t)((double)left * part);
 
         return total_tokens > 0 && total_tokens < tokens ? total_tokens : tokens;

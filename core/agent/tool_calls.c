@@ -13,9 +13,9 @@
 struct job {
         const json_t *call;
         const char *name;
-        bool runs;       /* false: `result` says why not */
-        json_t *result;  /* a tool result */
-        int r;           /* negative: the run can't go on */
+        bool runs;      /* false: `result` says why not */
+        json_t *result; /* a tool result */
+        int r;          /* negative: the run can't go on */
         struct sbx_error problem;
 };
 
@@ -56,9 +56,10 @@ static int admit(const struct sbx_place *turn, struct job *job, unsigned *refuse
         /* Giving the answer is always possible. */
         if (!final && !sbx_budget_take_tool(turn->budget)) {
                 ++*refused;
-                return refuse(job,
-                              "Error: the tool budget is used up, this call was not made. Answer now with what you have.",
-                              err);
+                return refuse(
+                        job,
+                        "Error: the tool budget is used up, this call was not made. Answer now with what you have.",
+                        err);
         }
         if (error != NULL) {
                 _cleanup_free_ char *text = NULL;
@@ -72,8 +73,10 @@ static int admit(const struct sbx_place *turn, struct job *job, unsigned *refuse
         if (sbx_tools_check(turn->run->parts->tools, job->name, SBX_CALLER_MODEL, &problem) < 0)
                 return refuse_problem(job, &problem, err);
         if (sbx_is_subcall_tool(job->name) && !sbx_subcalls_possible(turn))
-                return refuse(job, "Error: sub-calls are not possible here: they are switched off, or the limit of depth "
-                                   "is reached.", err);
+                return refuse(job,
+                              "Error: sub-calls are not possible here: they are switched off, or the limit of depth "
+                              "is reached.",
+                              err);
         job->runs = true;
         return 0;
 }
@@ -103,9 +106,9 @@ static int prepare(const struct sbx_place *turn, const json_t *calls, struct job
 static void tell_begin(const struct sbx_place *place, const struct job *job) {
         if (place->run->watch == NULL || place->run->watch->event == NULL)
                 return;
-        sbx_run_tell(place->run, json_pack("{s:s, s:s, s:O*, s:i, s:s}", "event", "tool_begin", "name", job->name,
-                                           "arguments", json_object_get(job->call, "arguments"), "depth",
-                                           (int)place->depth, "key", place->key));
+        sbx_run_tell(place->run,
+                     json_pack("{s:s, s:s, s:O*, s:i, s:s}", "event", "tool_begin", "name", job->name, "arguments",
+                               json_object_get(job->call, "arguments"), "depth", (int)place->depth, "key", place->key));
 }
 
 static void tell_end(const struct sbx_place *place, const struct job *job, uint64_t begin_ns) {
@@ -150,8 +153,10 @@ static void run_job(struct jobs *jobs, size_t index) {
         }
         ended = sbx_place_ended(turn);
         if (ended < 0)
-                job->r = refuse(job, ended == -ECANCELED ? "Error: not run: the run was cancelled."
-                                                         : "Error: not run: the time is up.", &job->problem);
+                job->r = refuse(job,
+                                ended == -ECANCELED ? "Error: not run: the run was cancelled."
+                                                    : "Error: not run: the time is up.",
+                                &job->problem);
         else
                 job->r = call_tool(turn, job, index, &job->problem);
 }

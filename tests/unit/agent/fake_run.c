@@ -31,8 +31,8 @@ static void meet_others(struct fake_provider *provider) {
 static int reply(struct fake_run *fake, const json_t *request, unsigned number, struct sbx_output *ret_response,
                  struct sbx_error *err) {
         struct fake_provider *provider = &fake->provider;
-        const char *line = provider->lines > 0 ? provider->script[number < provider->lines ? number : provider->lines - 1]
-                                               : "";
+        const char *line =
+                provider->lines > 0 ? provider->script[number < provider->lines ? number : provider->lines - 1] : "";
         int64_t code = 0;
 
         if (provider->answer != NULL) {
@@ -139,8 +139,8 @@ static int call_back(const struct sbx_tool_context *context, const char *name, c
         _cleanup_buffer_ struct sbx_buffer result = SBX_BUFFER(16u << 20);
         const struct sbx_code_calls *calls = context->code_calls;
         struct sbx_error problem = {0};
-        int r = calls->answer(calls->data, name, (struct sbx_bytes){arguments, strlen(arguments)}, context->call, &result,
-                              &problem);
+        int r = calls->answer(calls->data, name, (struct sbx_bytes){arguments, strlen(arguments)}, context->call,
+                              &result, &problem);
 
         if (r == -ENOMEM)
                 return r;
@@ -275,13 +275,13 @@ static void open_life(struct fake_run *fake) {
         sbx_budget_init(&run->budget, NULL, run->limits.token_budget, run->limits.tool_budget, run->limits.max_subcalls,
                         run->limits.cost_usd);
         if (fake->directory[0] != '\0')
-                assert_int_equal(
-                        sbx_journal_open(fake->directory, run_id, &fake->logger, &run->journal, &fake->err), 0);
+                assert_int_equal(sbx_journal_open(fake->directory, run_id, &fake->logger, &run->journal, &fake->err),
+                                 0);
         else
-                assert_int_equal(
-                        sbx_journal_create(NULL, run_id, request, &fake->logger, &run->journal, &fake->err), 0);
-        fake->place = (struct sbx_place){
-                .run = run, .budget = &run->budget, .key = "1", .principal = run->session_principal};
+                assert_int_equal(sbx_journal_create(NULL, run_id, request, &fake->logger, &run->journal, &fake->err),
+                                 0);
+        fake->place =
+                (struct sbx_place){.run = run, .budget = &run->budget, .key = "1", .principal = run->session_principal};
 }
 
 static void close_life(struct fake_run *fake) {
@@ -390,9 +390,9 @@ const json_t *fake_run_event(const struct fake_run *fake, const char *name, unsi
         const json_t *event;
         size_t index;
 
-        json_array_foreach(fake->told, index, event)
-                if (strcmp(json_string_value(json_object_get(event, "event")), name) == 0 && number-- == 0)
-                        return event;
+        json_array_foreach(fake->told, index,
+                           event) if (strcmp(json_string_value(json_object_get(event, "event")), name) == 0 &&
+                                      number-- == 0) return event;
         return NULL;
 }
 

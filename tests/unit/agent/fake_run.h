@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run for tests: real budgets, journal, tools and trajectory; a provider that answers from a script, and tools that do
- * what their arguments say.
+/* A run for tests: real budgets, journal, tools and trajectory; a provider that answers from a script, and tools that
+ * do what their arguments say.
  *
  * The tool "execute_python" takes "code" of lines: "call NAME ARGUMENTS" calls back, and what came of it is its output;
- * "flood NAME COUNT" calls back so often. Others: "echo" (read-only) answers its text, "write" counts its calls, "image"
- * answers a picture, "meet" waits until two of them run, "big" answers 100,000 characters, "fail" fails. */
+ * "flood NAME COUNT" calls back so often. Others: "echo" (read-only) answers its text, "write" counts its calls,
+ * "image" answers a picture, "meet" waits until two of them run, "big" answers 100,000 characters, "fail" fails. */
 #pragma once
 
 #include <pthread.h>
@@ -82,10 +82,11 @@ const json_t *fake_run_event(const struct fake_run *fake, const char *name, unsi
 
 #define USAGE(in, out) "\"usage\":{\"prompt_tokens\":" #in ",\"completion_tokens\":" #out ",\"cost_usd\":0.01}"
 #define TEXT(text)                                                                                                     \
-        "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"" text "\"},\"finish_reason\":\"stop\"}],"   \
-        USAGE(10, 5) "}"
+        "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":\"" text                                       \
+        "\"},\"finish_reason\":\"stop\"}]," USAGE(10, 5) "}"
 #define CALL(id, name, arguments)                                                                                      \
-        "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"" name "\",\"arguments\":\"" arguments "\"}}"
+        "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"" name "\",\"arguments\":\"" arguments "\"" \
+                                                                                                                  "}}"
 #define CALLS(calls)                                                                                                   \
         "{\"choices\":[{\"message\":{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[" calls                   \
         "]},\"finish_reason\":\"tool_calls\"}]," USAGE(10, 5) "}"

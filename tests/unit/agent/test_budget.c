@@ -134,8 +134,8 @@ static void test_defaults(void **state) {
 static void test_hard_limits(void **state) {
         static const char *const none[] = {NULL};
         struct sbx_config *config = fake_config(none);
-        const struct sbx_run_limits fine = {.max_depth = 5, .max_iterations = 50, .timeout_ms = 600000, .cost_usd = 10,
-                                            .sub_call_cost_usd = 10};
+        const struct sbx_run_limits fine = {
+                .max_depth = 5, .max_iterations = 50, .timeout_ms = 600000, .cost_usd = 10, .sub_call_cost_usd = 10};
         struct sbx_run_limits table[] = {fine, fine, fine, fine, fine, fine, fine, fine, fine}, limits = {0};
         struct sbx_error err = {0};
 
@@ -168,8 +168,8 @@ static void test_names(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_levels),   cmocka_unit_test(test_ends),        cmocka_unit_test(test_threads),
-                cmocka_unit_test(test_workers),  cmocka_unit_test(test_defaults),    cmocka_unit_test(test_hard_limits),
+                cmocka_unit_test(test_levels),  cmocka_unit_test(test_ends),     cmocka_unit_test(test_threads),
+                cmocka_unit_test(test_workers), cmocka_unit_test(test_defaults), cmocka_unit_test(test_hard_limits),
                 cmocka_unit_test(test_names),
         };
 

@@ -26,8 +26,8 @@ static void test_answer(void **state) {
         assert_string_equal(fake.text.data, "0:tick ");
         assert_int_equal(fake_run_events(&fake, "completion"), 1);
         /* What is left is what the answer may have at most. */
-        assert_in_range(json_integer_value(json_object_get(json_array_get(fake.provider.requests, 0), "max_tokens")), 900,
-                        1000);
+        assert_in_range(json_integer_value(json_object_get(json_array_get(fake.provider.requests, 0), "max_tokens")),
+                        900, 1000);
         CLOSE();
 }
 
@@ -50,8 +50,8 @@ static void test_tools(void **state) {
         assert_contains(fake_run_content(&fake, 1, 5), "Error: it broke");
         event = fake_run_event(&fake, "completion", 0);
         assert_int_equal(json_array_size(json_object_get(event, "tool_results")), 3);
-        assert_true(json_is_true(
-                json_object_get(json_array_get(json_object_get(event, "tool_results"), 2), "is_error")));
+        assert_true(
+                json_is_true(json_object_get(json_array_get(json_object_get(event, "tool_results"), 2), "is_error")));
         assert_int_equal(fake_run_events(&fake, "tool_begin"), 3);
         assert_int_equal(fake_run_events(&fake, "tool_end"), 3);
         CLOSE();
@@ -255,7 +255,8 @@ static void test_bad_calls(void **state) {
                 {CALL("a", "echo", "{\\\"text\\\":1}"), "arguments.text"},
                 {"{\"id\":\"a\",\"function\":{\"name\":\"echo\",\"arguments\":5}}", "JSON object in a string"},
                 {"{\"id\":\"a\",\"function\":{\"name\":\"echo\",\"arguments\":{\"text\":\"as meant\"}}}", "as meant"},
-                {"{\"id\":\"\",\"function\":{\"name\":\"echo\",\"arguments\":\"{\\\"text\\\":\\\"no id\\\"}\"}}", "no id"},
+                {"{\"id\":\"\",\"function\":{\"name\":\"echo\",\"arguments\":\"{\\\"text\\\":\\\"no id\\\"}\"}}",
+                 "no id"},
                 {"{\"id\":\"a\\u0000b\",\"function\":{\"name\":\"a\\u0000b\",\"arguments\":\"{}\"}}", "unknown tool"},
                 {CALL("a", "bad name; drop", "{}"), "unknown tool"},
         };
@@ -278,8 +279,7 @@ static void test_bad_calls(void **state) {
                 message = json_array_get(json_object_get(json_array_get(fake.provider.requests, 1), "messages"), 2);
                 call = json_array_get(json_object_get(message, "tool_calls"), 0);
                 name = json_string_value(json_object_get(json_object_get(call, "function"), "name"));
-                assert_true(strlen(name) > 0 &&
-                            strspn(name, "abcdefghijklmnopqrstuvwxyz_") == strlen(name));
+                assert_true(strlen(name) > 0 && strspn(name, "abcdefghijklmnopqrstuvwxyz_") == strlen(name));
                 assert_true(strlen(json_string_value(json_object_get(call, "id"))) > 0);
                 CLOSE();
         }
@@ -361,7 +361,8 @@ static void test_odd_usage(void **state) {
                       "\"prompt_tokens\":-5,\"completion_tokens\":99999999999999999,\"cost_usd\":-1}}");
         completion = fake_run_complete(&fake);
         assert_int_equal(completion.end, SBX_RUN_OK);
-        assert_string_equal(completion.text, "a\xe2\x90\x80" "b");
+        assert_string_equal(completion.text, "a\xe2\x90\x80"
+                                             "b");
         assert_int_equal(fake.run.budget.tokens_out, 1000000000);
         assert_true(fake.run.budget.cost_unknown);
         CLOSE();
@@ -375,8 +376,8 @@ static void test_final(void **state) {
         const char *source = NULL;
         OPEN("tool_budget=20");
 
-        SCRIPT(&fake, CALLS(CALL("a", "FINAL", "{\\\"answer\\\":\\\"42\\\"}") "," ECHO("b", "late") ","
-                            CALL("c", "FINAL", "{\\\"answer\\\":\\\"43\\\"}")));
+        SCRIPT(&fake, CALLS(CALL("a", "FINAL", "{\\\"answer\\\":\\\"42\\\"}") "," ECHO("b", "late") "," CALL(
+                              "c", "FINAL", "{\\\"answer\\\":\\\"43\\\"}")));
         completion = fake_run_complete(&fake);
         assert_int_equal(completion.end, SBX_RUN_OK);
         assert_true(completion.final);
@@ -408,8 +409,8 @@ static void test_parallel(void **state) {
         OPEN("tool_budget=20", "parallel_tools=true", "max_parallel=2");
 
         SCRIPT(&fake,
-               CALLS(CALL("a", "meet", "{\\\"text\\\":\\\"one\\\"}") "," CALL("b", "meet", "{\\\"text\\\":\\\"two\\\"}") ","
-                     ECHO("c", "three")),
+               CALLS(CALL("a", "meet", "{\\\"text\\\":\\\"one\\\"}") "," CALL(
+                       "b", "meet", "{\\\"text\\\":\\\"two\\\"}") "," ECHO("c", "three")),
                TEXT("done"));
         completion = fake_run_complete(&fake);
         assert_true(fake.met);

@@ -5,8 +5,8 @@
 #define Q "\\\\\\\""
 
 static void open_run(struct fake_run *fake) {
-        static const char *const settings[] = {"tool_budget=100", "token_budget=10000000", "max_subcalls=1000",
-                                               "cost_limit=10", "sub_calls_max_per_turn=1000", NULL};
+        static const char *const settings[] = {"tool_budget=100", "token_budget=10000000",       "max_subcalls=1000",
+                                               "cost_limit=10",   "sub_calls_max_per_turn=1000", NULL};
 
         fake_run_open(fake, settings);
         fake_run_on_disk(fake);
@@ -21,10 +21,10 @@ static void test_nothing_twice(void **state) {
 
         open_run(&fake);
         SCRIPT(&fake,
-               CALLS(CALL("a", "write", "{}") ","
-                     CODE("b", "call llm_query {" Q "prompt" Q ":" Q "p" Q "}\\\\ncall echo {" Q "text" Q ":" Q "hi" Q "}")),
-               TEXT("below"), CALLS(CALL("c", "snipara_sub_complete", "{\\\"query\\\":\\\"q\\\"}")), CALLS(ECHO("d", "x")),
-               TEXT("sub"), TEXT("done"));
+               CALLS(CALL("a", "write", "{}") "," CODE("b", "call llm_query {" Q "prompt" Q ":" Q "p" Q
+                                                            "}\\\\ncall echo {" Q "text" Q ":" Q "hi" Q "}")),
+               TEXT("below"), CALLS(CALL("c", "snipara_sub_complete", "{\\\"query\\\":\\\"q\\\"}")),
+               CALLS(ECHO("d", "x")), TEXT("sub"), TEXT("done"));
         first = fake_run_complete(&fake);
         assert_string_equal(first.text, "done");
         assert_int_equal(fake.provider.calls, 6);

@@ -39,8 +39,8 @@ static void test_sub_complete(void **state) {
         /* What it used counts in the run; half of what was left was its own. */
         assert_int_equal(fake.run.budget.calls, 3);
         assert_int_equal(fake.run.budget.tokens_in, 30);
-        assert_in_range(json_integer_value(json_object_get(json_array_get(fake.provider.requests, 1), "max_tokens")), 400,
-                        500);
+        assert_in_range(json_integer_value(json_object_get(json_array_get(fake.provider.requests, 1), "max_tokens")),
+                        400, 500);
         assert_true(fake.run.sub_call_cost_usd > 0.009 && fake.run.sub_call_cost_usd < 0.011);
         event = fake_run_event(&fake, "completion", 0); /* the sub-completion's comes first: it ends first */
         assert_string_equal(json_string_value(json_object_get(event, "sub_call_type")), "sub_complete");
@@ -99,7 +99,8 @@ static void test_switched_off(void **state) {
         struct sbx_completion completion;
         OPEN("sub_calls_enabled=false");
 
-        SCRIPT(&fake, CALLS(SUB("a", "part") "," CODE("b", "call llm_query {\\\\\\\"prompt\\\\\\\":\\\\\\\"x\\\\\\\"}")),
+        SCRIPT(&fake,
+               CALLS(SUB("a", "part") "," CODE("b", "call llm_query {\\\\\\\"prompt\\\\\\\":\\\\\\\"x\\\\\\\"}")),
                TEXT("done"));
         completion = fake_run_complete(&fake);
         assert_contains(fake_run_content(&fake, 1, 3), "switched off");
@@ -143,7 +144,8 @@ static void test_batch(void **state) {
         fake.provider.meet = 0;
         SCRIPT(&fake,
                CALLS(CALL("a", "rlm_batch_complete",
-                          "{\\\"queries\\\":[{\\\"query\\\":\\\"x\\\"},{\\\"query\\\":\\\"y\\\",\\\"system\\\":\\\"s\\\"}],"
+                          "{\\\"queries\\\":[{\\\"query\\\":\\\"x\\\"},{\\\"query\\\":\\\"y\\\",\\\"system\\\":"
+                          "\\\"s\\\"}],"
                           "\\\"max_parallel\\\":1}")),
                TEXT("one"), TEXT("two"), TEXT("done"));
         completion = fake_run_complete(&fake);
@@ -254,7 +256,8 @@ static void test_code_final(void **state) {
         _cleanup_free_ char *answer = NULL;
         OPEN(PLENTY);
 
-        SCRIPT(&fake, CALLS(CODE("a", "call FINAL {" Q "answer" Q ":{" Q "n" Q ":1}}\\\\ncall FINAL {" Q "answer" Q ":2}")));
+        SCRIPT(&fake,
+               CALLS(CODE("a", "call FINAL {" Q "answer" Q ":{" Q "n" Q ":1}}\\\\ncall FINAL {" Q "answer" Q ":2}")));
         completion = fake_run_complete(&fake);
         assert_true(completion.final);
         assert_string_equal(completion.text, "{\"n\":1}");
@@ -269,7 +272,8 @@ static void test_code_off(void **state) {
         struct sbx_completion completion;
         OPEN(PLENTY, "code_mode=off");
 
-        SCRIPT(&fake, CALLS(CODE("a", "call echo {}")), CALLS(CALL("b", "FINAL_VAR", "{\\\"variable_name\\\":\\\"v\\\"}")));
+        SCRIPT(&fake, CALLS(CODE("a", "call echo {}")),
+               CALLS(CALL("b", "FINAL_VAR", "{\\\"variable_name\\\":\\\"v\\\"}")));
         completion = fake_run_complete(&fake);
         assert_contains(fake_run_content(&fake, 1, 3), "code_mode is off");
         assert_string_equal(completion.text, "whole");
