@@ -61,10 +61,10 @@ static void tell_started(struct sbx_prepared *prepared) {
                 return;
         event = json_pack("{s:O, s:O, s:O?, s:s, s:s, s:s, s:o, s:O?, s:O?, s:O*}", "kind",
                           json_object_get(request, "kind"), "prompt", json_object_get(request, "prompt"), "system",
-                          json_object_get(request, "system"), "model", run->model, "provider", run->provider->name, "environment", run->environment,
-                          "limits", sbx_limits_encode(&run->limits), "version", json_object_get(request, "version"),
-                          "timestamp", json_object_get(request, "started_at"), "variables",
-                          json_object_get(request, "variables"));
+                          json_object_get(request, "system"), "model", run->model, "provider", run->provider->name,
+                          "environment", run->environment, "limits", sbx_limits_encode(&run->limits), "version",
+                          json_object_get(request, "version"), "timestamp", json_object_get(request, "started_at"),
+                          "variables", json_object_get(request, "variables"));
         sbx_run_emit(run, "run_started", event);
 }
 
@@ -114,8 +114,8 @@ static int go_on(struct sbx_prepared *prepared, json_t **ret_result, struct sbx_
                 r = sbx_result_complete(run, end, &problem, result, err);
         if (r < 0)
                 return r;
-        /* First the trajectory, then the journal's end: of a run that was killed in between, the trajectory is told the rest
-         * when it is resumed; one that has ended in its journal tells nothing any more. */
+        /* First the trajectory, then the journal's end: of a run that was killed in between, the trajectory is told the
+         * rest when it is resumed; one that has ended in its journal tells nothing any more. */
         sbx_result_tell(run, result);
         (void)sbx_trajectory_flush(run->parts->trajectory); /* a sink that is slow has been reported */
         /* An answer that could not be kept is an answer all the same. */
