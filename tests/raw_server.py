@@ -2,7 +2,7 @@
 """A TCP server on a free port of loopback that answers HTTP requests with whatever bytes a test likes.
 
     def answer(connection):
-        connection.request()                        # reads one request: {"line", "headers", "body"}; None: the client went away
+        connection.request()                        # reads one: {"line", "headers", "body"}; None: the client went away
         connection.send(b"HTTP/1.1 200 OK\\r\\n...")
         connection.drip(b"abc", seconds=0.1)        # a byte at a time, until the client goes away
         connection.hang()                           # until the client goes away

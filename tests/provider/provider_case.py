@@ -5,8 +5,8 @@
         answer = provider.ask("openai/gpt-4o-mini", "hello", stream=True)
         assert answer["code"] == "OK"
 
-PROVIDER_DRIVE names the program. The process gets no environment but what is passed (and what finds the build tree), and an
-empty project directory, so that nothing of the machine counts.
+PROVIDER_DRIVE names the program. The process gets no environment but what is passed (and what finds the build tree), and
+an empty project directory, so that nothing of the machine counts.
 """
 import json
 import os
@@ -20,10 +20,12 @@ class Provider:
     def __init__(self, instance, *settings, environment=None):
         self.home = tempfile.TemporaryDirectory(prefix="sbx-provider-")
         env = {name: os.environ[name] for name in KEEP if name in os.environ}
-        env.update({"HOME": self.home.name, "XDG_CONFIG_HOME": self.home.name, "SNIPARA_SANDBOX_STATE_DIR": self.home.name})
+        env.update({"HOME": self.home.name, "XDG_CONFIG_HOME": self.home.name,
+                    "SNIPARA_SANDBOX_STATE_DIR": self.home.name})
         env.update(environment or {})
         self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([os.environ["PROVIDER_DRIVE"], instance, *settings], env=env, cwd=self.home.name,
+        self.process = subprocess.Popen([os.environ["PROVIDER_DRIVE"], instance, *settings], env=env,
+                                        cwd=self.home.name,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
 
     def __enter__(self):
@@ -70,7 +72,8 @@ def finish(answer):
 
 def streamed_text(answer):
     """The content that the deltas of a streamed answer make together."""
-    return "".join((choice.get("delta") or {}).get("content") or "" for chunk in answer["chunks"] for choice in chunk["choices"])
+    choices = [choice for chunk in answer["chunks"] for choice in chunk["choices"]]
+    return "".join((choice.get("delta") or {}).get("content") or "" for choice in choices)
 
 
 def streamed_calls(answer):

@@ -21,7 +21,8 @@ def ask(*arguments, environment=None, pass_fds=()):
     assert SECRET.encode() not in done.stdout + done.stderr, done.stdout
     lines = []
     for line in done.stdout.decode(errors="replace").split("\n")[:-1]:
-        names = ("code", "status", "sent", "size", "streamed", "type", "id", "kept", "retry_after", "fds", "body", "error", "hint")
+        names = ("code", "status", "sent", "size", "streamed", "type", "id", "kept", "retry_after", "fds", "body",
+                 "error", "hint")
         found, rest = {}, line
         for name, following in zip(names, names[1:] + (None,)):
             rest = rest[len(name) + 1:]
@@ -45,7 +46,8 @@ def serve(answer):
 def test_an_answer():
     with serve(lambda request: OK) as server:
         found, = ask("--header", "X-Secret: " + SECRET, "--method", "POST", "--body", "body", server.url + "/path")
-        assert (found["code"], found["status"], found["sent"], found["body"], found["type"]) == ("0", "200", "1", "hi", "text/plain")
+        assert (found["code"], found["status"], found["sent"], found["body"], found["type"]) == ("0", "200", "1", "hi",
+                                                                                                 "text/plain")
         request = server.requests[0]
         assert request["line"] == "POST /path HTTP/1.1" and request["body"] == b"body", request
         assert request["headers"]["x-secret"] == SECRET and request["headers"]["user-agent"] == "test/1", request
@@ -54,7 +56,8 @@ def test_an_answer():
 
 def test_methods():
     with serve(lambda request: OK) as server:
-        ask("--method", "GET", server.url, "--method", "PUT", "--body", "x", server.url, "--method", "DELETE", server.url)
+        ask("--method", "GET", server.url, "--method", "PUT", "--body", "x", server.url, "--method", "DELETE",
+            server.url)
         assert [request["line"].split()[0] for request in server.requests] == ["GET", "PUT", "DELETE"]
 
 
@@ -64,7 +67,8 @@ def test_headers_of_the_answer():
                 b"HTTP/1.1 503 Busy\r\nX-Request-Id: req_1\r\nX-Kept:  a value \r\nretry-after: 7\r\nContent-Length: 2\r\n\r\nno")
     with serve(answer) as server:
         found, = ask(server.url)
-        assert (found["code"], found["status"], found["id"], found["kept"], found["body"]) == ("0", "503", "req_1", "a value", "no")
+        assert (found["code"], found["status"], found["id"], found["kept"], found["body"]) == ("0", "503", "req_1",
+                                                                                               "a value", "no")
         assert found["retry_after"] == "7000", found
 
 
@@ -179,7 +183,8 @@ def test_what_is_not_http():
 
 
 def test_addresses():
-    for url in ("ftp://127.0.0.1/", "file:///etc/passwd", "gopher://x/", "http://", "", "://", "/etc/passwd", "http:// x/"):
+    for url in ("ftp://127.0.0.1/", "file:///etc/passwd", "gopher://x/", "http://", "", "://", "/etc/passwd",
+                "http:// x/"):
         found, = ask(url) if url else ask("")
         assert found["code"] == "EINVAL" and found["sent"] == "0", (url, found)
     unknown, = ask("http://nowhere.invalid/" + SECRET)

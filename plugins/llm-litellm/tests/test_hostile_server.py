@@ -16,7 +16,8 @@ QUICK = ("litellm.retry_delay=1ms",)
 
 def chunk(delta, finish_reason=None, **more):
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    return b"data: " + json.dumps(dict({"object": "chat.completion.chunk", "choices": [choice]}, **more)).encode() + b"\n\n"
+    return b"data: " + json.dumps(dict({"object": "chat.completion.chunk", "choices": [choice]},
+                                       **more)).encode() + b"\n\n"
 
 
 def event(name, **more):
@@ -57,9 +58,10 @@ class Against:
         return answer
 
     def expect(self, code, *words, **more):
-        """For both APIs, whole and streamed, each twice: the code, the words, and no descriptor more the second time."""
-        for model in more.pop("models", (OPENAI, ANTHROPIC)):
-            for stream in more.pop("streams", (False, True)):
+        """For both APIs, whole and streamed, twice each: code, words, and no more descriptors the second time."""
+        models, streams = more.pop("models", (OPENAI, ANTHROPIC)), more.pop("streams", (False, True))
+        for model in models:
+            for stream in streams:
                 first, second = (self.ask(model, stream=stream, **more) for _ in range(2))
                 for answer in (first, second):
                     assert answer["code"] == code, (model, stream, answer)
@@ -81,14 +83,16 @@ def test_it_is_silent_for_too_long():
 
 def test_it_drips_a_byte_at_a_time():
     def answer(connection, request):
-        connection.send(STREAM if b'"stream"' in request["body"] else b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        whole = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+        connection.send(STREAM if b'"stream"' in request["body"] else whole)
         connection.drip(b": keep waiting, more is to come\n" * 10000, 0.05)
     with Against(answer, "litellm.idle_timeout=30s") as case:
         case.expect("ETIMEDOUT", timeout_ms=700)
 
 
 def test_it_drips_headers():
-    with Against(lambda connection, request: connection.drip(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10000, 0.05)) as case:
+    headers = b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10000
+    with Against(lambda connection, request: connection.drip(headers, 0.05)) as case:
         case.expect("ETIMEDOUT", timeout_ms=500, models=(OPENAI,))
 
 
@@ -126,7 +130,8 @@ def test_it_closes_within_a_stream():
     for data, model in ((chunk({"content": "half"}), OPENAI),
                         (event("message_start", message={"id": "m"}) +
                          event("content_block_start", index=0, content_block={"type": "text", "text": ""}) +
-                         event("content_block_delta", index=0, delta={"type": "text_delta", "text": "half"}), ANTHROPIC)):
+                         event("content_block_delta", index=0, delta={"type": "text_delta", "text": "half"}),
+                         ANTHROPIC)):
         with Against(lambda connection, request: connection.send(STREAM + data)) as case:
             answer = case.ask(model, stream=True)
             assert answer["code"] == "ECONNRESET" and streamed_text(answer) == "half", answer
@@ -152,8 +157,8 @@ def test_it_closes_within_a_body():
 def test_100_megabytes():
     def answer(connection, request):
         body = b"x" * (1 << 20)
-        head = STREAM if b'"stream"' in request["body"] else b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
-        connection.send(head)
+        whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+        connection.send(STREAM if b'"stream"' in request["body"] else whole)
         for _ in range(100):
             connection.send(b"data: " + body)
     with Against(answer) as case:
@@ -161,7 +166,8 @@ def test_100_megabytes():
 
 
 def test_100_megabytes_announced():
-    with Against(lambda connection, request: connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n{")) as case:
+    headers = b"HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n{"
+    with Against(lambda connection, request: connection.send(headers)) as case:
         case.expect("EFBIG", "larger")
 
 
@@ -196,7 +202,8 @@ def test_chunked_garbage():
 
 
 def test_what_is_not_json():
-    for body in (b"", b"null", b"[]", b"\"text\"", b"{", b"{}", b"not json at all", b"{\"choices\": []}", b"{\"choices\": 3}",
+    for body in (b"", b"null", b"[]", b"\"text\"", b"{", b"{}", b"not json at all", b"{\"choices\": []}",
+                 b"{\"choices\": 3}",
                  b"{\"choices\": [{\"message\": null}]}", b"[" * 100000, b"{\"a\": " * 100000, b"[" + b"{}," * 2000000,
                  b"{\"choices\": 1, \"choices\": 2}", b"\xff\xfe\x00{"):
         def answer(connection, request):
@@ -239,7 +246,8 @@ def test_web_pages():
 def test_redirects_are_not_followed():
     with RawServer(lambda connection: connection.request()) as other:
         def answer(connection, request):
-            connection.respond(b"", "307 Temporary Redirect", headers=["Location: " + other.url + "/v1/chat/completions"])
+            connection.respond(b"", "307 Temporary Redirect",
+                               headers=["Location: " + other.url + "/v1/chat/completions"])
             return True
         with Against(answer) as case:
             case.expect("EBADMSG", "redirect")
@@ -287,7 +295,8 @@ def test_tool_calls_go_on_as_they_are():
 
 
 def test_a_flood_of_tool_calls():
-    flood = b"".join(chunk({"tool_calls": [{"index": index, "id": str(index), "function": {"name": "f", "arguments": ""}}]})
+    flood = b"".join(chunk({"tool_calls": [{"index": index, "id": str(index),
+                                            "function": {"name": "f", "arguments": ""}}]})
                      for index in range(5000))
     with Against(lambda connection, request: connection.send(STREAM + flood)) as case:
         assert case.ask(stream=True)["code"] == "EBADMSG"
@@ -380,7 +389,8 @@ def test_models_that_want_it_otherwise():
     with Against(answer) as case:
         assert case.ask(request={"max_tokens": 5})["code"] == "OK"
         assert [sorted(set(json.loads(found["body"])) & {"max_tokens", "max_completion_tokens", "temperature"})
-                for found in case.server.requests] == [["max_tokens", "temperature"], ["max_completion_tokens", "temperature"],
+                for found in case.server.requests] == [["max_tokens", "temperature"],
+                                                       ["max_completion_tokens", "temperature"],
                                                        ["max_completion_tokens"]]
 
 
@@ -404,7 +414,8 @@ def test_connections_are_used_again():
 
 def test_keys():
     with Provider("litellm") as provider:
-        for model, variable in ((OPENAI, "OPENAI_API_KEY"), (ANTHROPIC, "ANTHROPIC_API_KEY"), ("groq/x", "GROQ_API_KEY"),
+        for model, variable in ((OPENAI, "OPENAI_API_KEY"), (ANTHROPIC, "ANTHROPIC_API_KEY"),
+                                ("groq/x", "GROQ_API_KEY"),
                                 ("claude-3-opus", "ANTHROPIC_API_KEY"), ("gpt-4o", "OPENAI_API_KEY")):
             answer = provider.ask(model)
             assert answer["code"] == "EACCES" and variable in answer["hint"] and "MCP" in answer["hint"], answer
@@ -412,7 +423,8 @@ def test_keys():
         assert provider.ask("nobody/knows-this")["code"] == "EINVAL"
         probe = provider.command(probe=True)
         assert probe["code"] == "OK" and probe["reports"][0]["status"] == 1 and probe["reports"][0]["remedy"], probe
-    with Provider("litellm", environment={"OPENAI_BASE_URL": "http://models.example.org/v1", "OPENAI_API_KEY": KEY}) as provider:
+    with Provider("litellm",
+                  environment={"OPENAI_BASE_URL": "http://models.example.org/v1", "OPENAI_API_KEY": KEY}) as provider:
         answer = provider.ask(OPENAI)
         assert answer["code"] == "EINVAL" and "plain HTTP" in answer["message"] and KEY not in json.dumps(answer), answer
     with Provider("litellm", environment={"OPENAI_API_KEY": KEY + "\r\nX-Evil: 1"}) as provider:
@@ -432,7 +444,8 @@ def test_who_gets_which_key():
                       environment={"OPENAI_API_KEY": KEY, "GROQ_API_KEY": "gsk-another-key-altogether"}) as provider:
             for model in (OPENAI, "groq/llama", "meta-llama/Llama-3", "a-model-of-ours"):
                 assert provider.ask(model)["code"] == "OK", model
-    assert seen == [("/v1/chat/completions", "Bearer " + KEY), ("/v1/chat/completions", "Bearer gsk-another-key-altogether"),
+    assert seen == [("/v1/chat/completions", "Bearer " + KEY),
+                    ("/v1/chat/completions", "Bearer gsk-another-key-altogether"),
                     ("/v1/chat/completions", None), ("/v1/chat/completions", None)], seen
 
 

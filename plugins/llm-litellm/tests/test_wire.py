@@ -12,28 +12,34 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "verdict", "schema": {
     "type": "object", "properties": {"good": {"type": "boolean"}}, "required": ["good"]}}}
 CALLS = [{"id": "call_1", "name": "execute_python", "arguments": {"code": "print(1)"}},
          {"id": "call_2", "name": "list_files", "arguments": {"path": "."}}]
-TOOLS = [{"type": "function", "function": {"name": name, "description": "d", "parameters": {"type": "object", "properties": {}}}}
+TOOLS = [{"type": "function",
+          "function": {"name": name, "description": "d", "parameters": {"type": "object", "properties": {}}}}
          for name in ("execute_python", "list_files")]
 FIXTURES = [
     {"match": {"toolCallId": "call_2"}, "response": {"content": "done with both"}},
-    {"match": {"userMessage": "verdict"}, "response": {"toolCalls": [{"name": "answer_in_json", "arguments": {"good": True}}]}},
+    {"match": {"userMessage": "verdict"},
+     "response": {"toolCalls": [{"name": "answer_in_json", "arguments": {"good": True}}]}},
     {"match": {"userMessage": "two tools"}, "response": {"toolCalls": CALLS}},
     {"match": {"userMessage": "talk and call"}, "response": {"content": "I will look.", "toolCalls": CALLS[:1]}},
     {"match": {"userMessage": "cut short"}, "response": {"content": "half of", "finishReason": "length"}},
-    {"match": {"userMessage": "counted"}, "response": {"content": "x", "usage": {"prompt_tokens": 1000, "completion_tokens": 500}}},
+    {"match": {"userMessage": "counted"},
+     "response": {"content": "x", "usage": {"prompt_tokens": 1000, "completion_tokens": 500}}},
     {"match": {"userMessage": "wrong key"},
-     "response": {"error": {"message": "Incorrect API key provided: " + KEY, "code": "invalid_api_key"}, "status": 401}},
+     "response": {"error": {"message": "Incorrect API key provided: " + KEY, "code": "invalid_api_key"},
+                  "status": 401}},
     {"match": {"userMessage": "no model"},
      "response": {"error": {"message": "The model `x` does not exist", "code": "model_not_found"}, "status": 404}},
     {"match": {"userMessage": "too long"}, "response": {
         "error": {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"},
         "status": 400}},
     {"match": {"userMessage": "no credit"}, "response": {
-        "error": {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"},
+        "error": {"message": "You exceeded your current quota", "type": "insufficient_quota",
+                  "code": "insufficient_quota"},
         "status": 429}},
     {"match": {"userMessage": "slow down"}, "response": {
         "error": {"message": "Rate limit reached", "type": "rate_limit_error"}, "status": 429}},
-    {"match": {"userMessage": "broken"}, "response": {"error": {"message": "boom", "type": "api_error"}, "status": 500}},
+    {"match": {"userMessage": "broken"},
+     "response": {"error": {"message": "boom", "type": "api_error"}, "status": 500}},
     {"match": {"userMessage": "overloaded"}, "response": {
         "error": {"message": "Overloaded", "type": "overloaded_error"}, "status": 529}},
     {"match": {"userMessage": "refused"}, "response": {
@@ -104,7 +110,8 @@ def test_parallel_tool_calls_and_their_results():
                     assert streamed_calls(answer) == wanted, answer
                 messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "two tools"},
                             message(answer)]
-                messages += [{"role": "tool", "tool_call_id": call["id"], "content": "result of " + call["id"]} for call in calls]
+                messages += [{"role": "tool", "tool_call_id": call["id"],
+                              "content": "result of " + call["id"]} for call in calls]
                 after = provider.ask(model, stream=stream, request={"messages": messages, "tools": TOOLS})
                 assert message(after)["content"] == "done with both", after
 
@@ -140,7 +147,8 @@ def test_usage_and_cost():
         for model, dollars in ((MODELS[0], 1000 * .15e-6 + 500 * .6e-6), (MODELS[1], 1000 * .8e-6 + 500 * 4e-6)):
             for stream in (False, True):
                 usage = provider.ask(model, "counted", stream=stream)["response"]["usage"]
-                assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (1000, 500, 1500), usage
+                assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (1000, 500,
+                                                                                                       1500), usage
                 assert abs(usage["cost_usd"] - dollars) < 1e-9 and "estimated" not in usage, usage
         unknown = provider.ask("openai/some-model-of-ours", "counted")["response"]["usage"]
         assert unknown["cost_usd"] is None, "what is not known is not 0: %r" % unknown
@@ -164,8 +172,10 @@ def test_json_schema_over_anthropic():
 
 
 def test_errors():
-    cases = [("wrong key", "EACCES", "_API_KEY"), ("no model", "ENOENT", "name of the model"), ("too long", "E2BIG", "context"),
-             ("no credit", "EDQUOT", "balance"), ("slow down", "EAGAIN", "max_retries"), ("broken", "EREMOTEIO", "later"),
+    cases = [("wrong key", "EACCES", "_API_KEY"), ("no model", "ENOENT", "name of the model"),
+             ("too long", "E2BIG", "context"),
+             ("no credit", "EDQUOT", "balance"), ("slow down", "EAGAIN", "max_retries"),
+             ("broken", "EREMOTEIO", "later"),
              ("overloaded", "EREMOTEIO", "later"), ("refused", "EINVAL", "request")]
     with Both() as (server, provider):
         for model in MODELS:
@@ -217,7 +227,8 @@ def test_200_at_once():
 def test_probe():
     with Both() as (server, provider):
         found = provider.command(probe=True)
-        assert found["code"] == "OK" and [report["subject"] for report in found["reports"]][:2] == ["route", "provider"], found
+        assert found["code"] == "OK" and [report["subject"] for report in found["reports"]][:2] == ["route",
+                                                                                                    "provider"], found
         assert KEY not in json.dumps(found)
         assert all(request["method"] == "GET" for request in server.requests()), "nothing that costs"
 
