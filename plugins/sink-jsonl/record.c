@@ -54,15 +54,19 @@ static struct sbx_bytes trim(struct sbx_bytes text) {
         return (struct sbx_bytes){data, text.size};
 }
 
-/* The text between the braces. An event over several lines is written again as one. */
+/* The text between the braces. An event over several lines becomes one: a newline in JSON is never part of a string. */
 static int find_body(struct sbx_bytes json, struct jsonl_record *record, struct sbx_error *err) {
         struct sbx_bytes text = trim(json);
 
         if (memchr(text.data, '\n', text.size) != NULL || memchr(text.data, '\r', text.size) != NULL) {
-                record->text = json_dumps(record->object, JSON_COMPACT);
+                record->text = malloc(text.size);
                 if (record->text == NULL)
                         return jsonl_no_memory(err);
-                text = (struct sbx_bytes){record->text, strlen(record->text)};
+                memcpy(record->text, text.data, text.size);
+                for (size_t i = 0; i < text.size; i++)
+                        if (record->text[i] == '\n' || record->text[i] == '\r')
+                                record->text[i] = ' ';
+                text.data = record->text;
         }
         record->body = (struct sbx_bytes){(const char *)text.data + 1, text.size - 2};
         return 0;
@@ -70,11 +74,11 @@ static int find_body(struct sbx_bytes json, struct jsonl_record *record, struct 
 
 int jsonl_record_read(struct sbx_bytes json, struct jsonl_record *ret_record, struct sbx_error *err) {
         _cleanup_record_ struct jsonl_record record = JSONL_RECORD;
-        json_error_t problem;
+        json_error_t problem = {.text = ""}; /* jansson leaves its code alone when memory ran out */
         int r;
 
         record.object = json_loadb(json.data, json.size, JSON_ALLOW_NUL, &problem);
-        if (record.object == NULL && json_error_code(&problem) == json_error_out_of_memory)
+        if (record.object == NULL && jsonl_parse_ran_out(&problem))
                 return jsonl_no_memory(err);
         if (!json_is_object(record.object))
                 return sbx_error_set(err, -EINVAL, JSONL_ORIGIN, NULL, "an event of %zu bytes is no JSON object: %s",
@@ -107,21 +111,28 @@ void jsonl_record_clear(struct jsonl_record *record) {
 
 int jsonl_record_note(const struct jsonl_record *cause, const char *event, uint64_t count,
                       struct jsonl_record *ret_record, struct sbx_error *err) {
-        _cleanup_json_ json_t *object = json_pack("{s:s, s:s}", "trajectory_id", cause->trajectory_id, "event", event);
-        _cleanup_free_ char *text = NULL;
+        const char *timestamp = cause->timestamp != NULL ? cause->timestamp : "";
+        char text[256], at[64] = "", number[64] = "";
         int r;
 
-        if (object == NULL ||
-            (cause->timestamp != NULL && json_object_set_new(object, "timestamp", json_string(cause->timestamp)) < 0) ||
-            (count > 0 && json_object_set_new(object, "count", json_integer((json_int_t)count)) < 0))
-                return jsonl_no_memory(err);
-        text = json_dumps(object, JSON_COMPACT);
-        if (text == NULL)
-                return jsonl_no_memory(err);
+        /* What is no timestamp is not worth escaping. */
+        if (timestamp[0] != '\0' && strspn(timestamp, "0123456789-:.+TZ") == strlen(timestamp) &&
+            strlen(timestamp) < 40)
+                snprintf(at, sizeof(at), ",\"timestamp\":\"%s\"", timestamp);
+        if (count > 0)
+                snprintf(number, sizeof(number), ",\"count\":%llu", (unsigned long long)count);
+        snprintf(text, sizeof(text), "{\"trajectory_id\":\"%.64s\",\"event\":\"%.32s\"%s%s}", cause->trajectory_id,
+                 event, at, number);
         r = jsonl_record_read((struct sbx_bytes){text, strlen(text)}, ret_record, err);
-        if (r == 0)
-                ret_record->text = steal_pointer(text); /* `body` points into it */
-        return r;
+        if (r < 0)
+                return r;
+        ret_record->text = strdup(text);
+        if (ret_record->text == NULL) {
+                jsonl_record_clear(ret_record);
+                return jsonl_no_memory(err);
+        }
+        ret_record->body = (struct sbx_bytes){ret_record->text + 1, strlen(ret_record->text) - 2};
+        return 0;
 }
 
 /* ---- the line ---- */

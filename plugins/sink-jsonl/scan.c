@@ -31,10 +31,10 @@ int jsonl_state_add_call(struct jsonl_state *state, const char *call_id, struct 
 static int note_line(struct jsonl_state *state, struct sbx_bytes text, struct sbx_error *err) {
         _cleanup_json_ json_t *line = NULL;
         const char *call_id, *event;
-        json_error_t problem;
+        json_error_t problem = {.text = ""}; /* jansson leaves its code alone when memory ran out */
 
         line = json_loadb(text.data, text.size, JSON_ALLOW_NUL, &problem);
-        if (line == NULL && json_error_code(&problem) == json_error_out_of_memory)
+        if (line == NULL && jsonl_parse_ran_out(&problem))
                 return jsonl_no_memory(err);
         call_id = json_string_value(json_object_get(line, "call_id"));
         event = json_string_value(json_object_get(line, "event"));

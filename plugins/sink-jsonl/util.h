@@ -2,6 +2,7 @@
 /* Small helpers of this plugin: scope-bound cleanup, errors of the system, limits. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -45,6 +46,13 @@ static inline int steal_fd(int *fd) {
 
 static inline int jsonl_no_memory(struct sbx_error *err) {
         return sbx_error_set(err, -ENOMEM, JSONL_ORIGIN, NULL, "out of memory");
+}
+
+/* Whether a text could not be parsed for want of memory. */
+static inline bool jsonl_parse_ran_out(const json_error_t *problem) {
+        enum json_error_code code = json_error_code(problem);
+
+        return code == json_error_out_of_memory || code == json_error_unknown;
 }
 
 /* Sets `err` to "can't <what> <directory>/<name>: <reason>" from errno, and returns -errno. `name` NULL: the directory
