@@ -79,6 +79,13 @@ static int text_of(const struct sbx_result *result, json_t **ret_text, struct sb
         return *ret_text != NULL ? 0 : SBX_NOMEM(err, SBX_AGENT_ORIGIN);
 }
 
+/* Down to microseconds: more digits are noise. */
+static double milliseconds(uint64_t ns) {
+        uint64_t us = ns / 1000;
+
+        return (double)us / 1000;
+}
+
 static json_t *make_record(const struct sbx_place *place, const char *code, const char *answer,
                            const struct sbx_result *result, json_t *text) {
         char timestamp[SBX_TIMESTAMP_SIZE];
@@ -90,10 +97,10 @@ static json_t *make_record(const struct sbx_place *place, const char *code, cons
                 (int)(CHECK_TIMEOUT_MS / 1000), "answer", answer, "principal", place->run->session_principal,
                 "session_id", SBX_SESSION_DEFAULT, "end", sbx_end_name(result->end), "state",
                 sbx_state_name(result->state), "profile", "default", "output", text, "calls", 0, "timestamp", timestamp,
-                "duration_ms", (double)(result->duration_ns / 1000) / 1000, "facts", "truncated",
+                "duration_ms", milliseconds(result->duration_ns), "facts", "truncated",
                 result->stdout_dropped_bytes + result->stderr_dropped_bytes > 0, "memory_peak_bytes",
-                (json_int_t)result->memory_peak_bytes, "cpu_time_ms", (double)(result->cpu_ns / 1000) / 1000,
-                "isolation", result->isolation);
+                (json_int_t)result->memory_peak_bytes, "cpu_time_ms", milliseconds(result->cpu_ns), "isolation",
+                result->isolation);
 }
 
 /* An end that came of the run's own end says nothing of the answer. */

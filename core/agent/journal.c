@@ -69,7 +69,7 @@ static int write_line(struct sbx_journal *journal, json_t *given, struct sbx_err
         _cleanup_json_ json_t *line = given;
         int r;
 
-        if (line == NULL || json_object_set_new(line, "n", json_integer((json_int_t)(journal->lines + 1))) < 0 ||
+        if (line == NULL || json_object_set_new(line, "n", json_integer((json_int_t)journal->lines + 1)) < 0 ||
             json_object_set_new(line, "ms", json_integer((json_int_t)sbx_journal_active_ms(journal))) < 0)
                 return SBX_NOMEM(err, SBX_JOURNAL_ORIGIN);
         if (journal->lines > SBX_JOURNAL_RECORDS_MAX)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The journal of a run: what its effects (model calls, tool calls, executions, calls that code made) came to, each under
- * a key that says where in the run it stands. A resumed run goes through the same steps again; an effect that is in the
- * journal is not done again, its record is its result. So nothing is paid for twice, and no side effect runs twice
- * without being said. Thread-safe.
+/* The journal of a run: what its effects (model calls, tool calls, executions, calls that code made) came to, each
+ * under a key that says where in the run it stands. A resumed run goes through the same steps again; an effect that is
+ * in the journal is not done again, its record is its result. So nothing is paid for twice, and no side effect runs
+ * twice without being said. Thread-safe.
  *
  * A file of JSON lines, state/runs/ID.jsonl, mode 0600, locked while a process has it. The first line is the request. A
  * record is written whole with one write(), so a killed process loses none; sbx_journal_sync makes them survive a
@@ -42,8 +42,8 @@ struct sbx_journal;
 int sbx_journal_create(const char *directory, const char *run_id, const json_t *request,
                        const struct sbx_logger *logger, struct sbx_journal **ret_journal, struct sbx_error *err);
 /* That of a run, to go on with. A last line that is not whole (the process was killed, the disk was full) is cut off.
- * -ENOENT (also when the process was killed before the request was written whole: nothing had been done), -EBUSY (another
- * process has it), -EBADMSG (damaged: the error says at which line), -ENOTSUP (a newer version wrote it). */
+ * -ENOENT (also when the process was killed before the request was written whole: nothing had been done), -EBUSY
+ * (another process has it), -EBADMSG (damaged: the error says at which line), -ENOTSUP (a newer version wrote it). */
 int sbx_journal_open(const char *directory, const char *run_id, const struct sbx_logger *logger,
                      struct sbx_journal **ret_journal, struct sbx_error *err);
 void sbx_journal_free(struct sbx_journal *journal); /* syncs, unlocks */
@@ -51,9 +51,9 @@ void sbx_journal_free(struct sbx_journal *journal); /* syncs, unlocks */
 const json_t *sbx_journal_request(const struct sbx_journal *journal);
 /* The record under the key; NULL: that effect has not been done. The caller gets a reference. */
 json_t *sbx_journal_find(struct sbx_journal *journal, const char *key);
-/* Keeps what an effect came to. `record` is an object, and not changed any more by anyone (NULL is out of memory). -EEXIST:
- * there is one under that key; -EFBIG: beyond the maxima above; -EINVAL: it could not be read back (nested too deep); and
- * what the file system says (-ENOSPC, -EFBIG, -EIO): then the journal is as it was before. */
+/* Keeps what an effect came to. `record` is an object, and not changed any more by anyone (NULL is out of memory).
+ * -EEXIST: there is one under that key; -EFBIG: beyond the maxima above; -EINVAL: it could not be read back (nested too
+ * deep); and what the file system says (-ENOSPC, -EFBIG, -EIO): then the journal is as it was before. */
 int sbx_journal_add(struct sbx_journal *journal, const char *key, json_t *record, struct sbx_error *err);
 /* Before an effect that must not happen twice; and whether that was said in an earlier life of the run without a record
  * to follow: then it may have happened. */
@@ -70,24 +70,24 @@ int sbx_journal_each(struct sbx_journal *journal, int (*each)(void *data, const 
 bool sbx_journal_resumed(const struct sbx_journal *journal); /* opened, not created */
 int sbx_journal_sync(struct sbx_journal *journal, struct sbx_error *err);
 
-/* How long the run has been going on, in all its lives: each record carries the time, so a life that was killed counts up
- * to its last one. `earlier`: without this life. */
+/* How long the run has been going on, in all its lives: each record carries the time, so a life that was killed counts
+ * up to its last one. `earlier`: without this life. */
 uint64_t sbx_journal_active_ms(const struct sbx_journal *journal);
 uint64_t sbx_journal_earlier_ms(const struct sbx_journal *journal);
 
-/* The id of the one run whose id begins so (4 digits at least; capital ones too). -EINVAL: not the beginning of an id, or
- * of several (the error names them); -ENOENT. */
+/* The id of the one run whose id begins so (4 digits at least; capital ones too). -EINVAL: not the beginning of an id,
+ * or of several (the error names them); -ENOENT. */
 int sbx_journal_resolve(const char *directory, const char *beginning, char ret_id[37], struct sbx_error *err);
 
 /* A journal as it lies there. Borrowed. */
 struct sbx_journal_summary {
         const char *run_id;
-        const json_t *request;   /* the first line's */
-        const char *last_key;    /* of the last record; NULL: none */
-        const json_t *last;      /* that record, if it is small (4 KiB); else NULL */
-        int64_t changed_at_s;    /* of the file, seconds since 1970 */
-        bool locked;             /* a process has it */
+        const json_t *request; /* the first line's */
+        const char *last_key;  /* of the last record; NULL: none */
+        const json_t *last;    /* that record, if it is small (4 KiB); else NULL */
+        int64_t changed_at_s;  /* of the file, seconds since 1970 */
+        bool locked;           /* a process has it */
 };
 /* Every journal that can be read, newest first, until `each` returns not 0. Without a directory there are none. */
-int sbx_journal_list(const char *directory, int (*each)(void *data, const struct sbx_journal_summary *summary), void *data,
-                     struct sbx_error *err);
+int sbx_journal_list(const char *directory, int (*each)(void *data, const struct sbx_journal_summary *summary),
+                     void *data, struct sbx_error *err);

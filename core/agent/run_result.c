@@ -32,10 +32,11 @@ static json_t *cost_json(const struct sums *sums) {
 
 static json_t *totals(struct sbx_run *run, const struct sums *sums, unsigned calls) {
         return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "trajectory_id", run->id, "total_calls",
-                         (json_int_t)calls, "total_tokens", (json_int_t)(sums->in + sums->out), "total_input_tokens",
-                         (json_int_t)sums->in, "total_output_tokens", (json_int_t)sums->out, "total_tool_calls",
-                         (json_int_t)sums->tools, "duration_ms", (json_int_t)sbx_journal_active_ms(run->journal),
-                         "total_cost_usd", cost_json(sums), "model", run->model);
+                         (json_int_t)calls, "total_tokens", (json_int_t)sums->in + (json_int_t)sums->out,
+                         "total_input_tokens", (json_int_t)sums->in, "total_output_tokens", (json_int_t)sums->out,
+                         "total_tool_calls", (json_int_t)sums->tools, "duration_ms",
+                         (json_int_t)sbx_journal_active_ms(run->journal), "total_cost_usd", cost_json(sums), "model",
+                         run->model);
 }
 
 /* "success" as everybody reads it: there is an answer, and nothing speaks against it. */

@@ -12,7 +12,7 @@
 
 struct sbx_background_run;
 struct sbx_background {
-        pthread_mutex_t lock; /* protects what follows */
+        pthread_mutex_t lock;             /* protects what follows */
         struct sbx_background_run *first; /* newest first */
         bool stopping;
 };
@@ -45,7 +45,8 @@ void sbx_prepared_clear(struct sbx_prepared *prepared);
 /* ---- run_limits.c: limits in journals ---- */
 
 json_t *sbx_limits_encode(const struct sbx_run_limits *limits);
-void sbx_limits_decode(const json_t *object, struct sbx_run_limits *ret_limits); /* 0, or negative, for what is missing */
+void sbx_limits_decode(const json_t *object,
+                       struct sbx_run_limits *ret_limits); /* 0, or negative, for what is missing */
 /* What `asked` states replaces it in `limits`; whether it states anything. */
 bool sbx_limits_replace(struct sbx_run_limits *limits, const struct sbx_run_limits *asked);
 
