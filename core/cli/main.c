@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program snipara-sandbox: finds the command and runs it. */
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/help.h"
 #include "cli/logs.h"
 #include "cli/options.h"
 #include "cli/output.h"
+
+#define FILES_WANTED 65536u
 
 const struct sbx_cli_command *const sbx_cli_commands[] = {
         &sbx_cli_run,
@@ -36,6 +39,17 @@ static int open_standard_descriptors(void) {
                 if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
                         return -EBADF;
         return 0;
+}
+
+/* A session takes some five descriptors, a request to a model three: with a thousand, which many systems begin with, a
+ * server or two hundred sub-calls come near the end. Guests have a limit of their own. */
+static void raise_file_limit(void) {
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FILES_WANTED)
+                return;
+        limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* what it is will do for a start */
 }
 
 static int run_program(struct sbx_cli *cli, int argc, char **argv) {
@@ -68,6 +82,7 @@ int main(int argc, char **argv) {
         if (argc > 0 && argv[0][0] != '\0')
                 cli.program = basename(argv[0]);
         sbx_cli_output_init(&cli);
+        raise_file_limit();
         result = run_program(&cli, argc, argv);
         sbx_cli_settings_free(&cli);
         return result;

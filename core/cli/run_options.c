@@ -332,8 +332,13 @@ static void show_failure(const struct start *start, const json_t *result) {
 
         if (json_is_true(json_object_get(result, "success")))
                 return;
-        sbx_cli_error(start->cli, hint, "%s: %s", end != NULL ? end : "error",
-                      error != NULL ? error : "the answer did not pass the check");
+        /* The end stands before the reason when it says more than that there is one. */
+        if (error == NULL)
+                sbx_cli_error(start->cli, hint, "the answer did not pass the check");
+        else if (end == NULL || strcmp(end, "error") == 0 || strcmp(end, error) == 0)
+                sbx_cli_error(start->cli, hint, "%s", error);
+        else
+                sbx_cli_error(start->cli, hint, "%s: %s", end, error);
         if (id != NULL && json_is_true(json_object_get(result, "resumable")))
                 (void)sbx_cli_print(&start->cli->err, "To go on: %s %s --resume %.8s\n", start->cli->program,
                                     start->command->name, id);
