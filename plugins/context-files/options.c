@@ -68,8 +68,8 @@ static int resolve_database(const char *path, char **ret_path, struct sbx_error 
         return 0;
 }
 
-/* Trajectories repeat prompts, results and what was retrieved: found again, they would feed on themselves. NULL: the logs
- * are not below the project; or out of memory, which `*ret_failed` says. */
+/* Trajectories repeat prompts, results and what was retrieved: found again, they would feed on themselves. NULL: the
+ * logs are not below the project; or out of memory, which `*ret_failed` says. */
 static char *log_pattern(const struct sbx_host *host, bool *ret_failed) {
         const char *directory = host->setting(host->self, "log_dir");
         const char *project = host->directory(host->self, "project");

@@ -10,7 +10,7 @@ struct files_options {
         const struct sbx_host *host;
         char *project;  /* absolute, without links */
         char *database; /* path of the database file */
-        char *logs; /* pattern of the directory of trajectories; NULL: it is not below the project */
+        char *logs;     /* pattern of the directory of trajectories; NULL: it is not below the project */
         const char **exclude;
         size_t exclude_count;
         uint64_t file_bytes_max, total_bytes_max, files_max;
