@@ -31,7 +31,7 @@ class Session:
         self.workspace = os.getcwd()
         self.module = _Module("__main__")
         self.namespace = self.module.__dict__
-        self.tools = Tools(channel, self.namespace)
+        self.tools = Tools(channel, interrupts, self.namespace)
         self.names = None  # as the host last heard of them
         self.loop = None
         self.forked = False  # os.fork was called: children exist that nobody but the user's code knows

@@ -32,8 +32,11 @@ class LLMError(Exception):
 class Tools:
     """The built-in names of code mode. What they do beyond a call is in ``codemode``, which few sessions need."""
 
-    def __init__(self, channel, namespace):
+    def __init__(self, channel, interrupts, namespace):
         self._channel = channel
+        self._interrupts = interrupts
+        interrupts.protect(Tools._send)  # an interrupt must not come between a frame and the note of it
+        interrupts.protect(Tools._receive)
         self._calls = 0
         self._pending = 0  # the call whose answer has not been taken
         self._busy = False
@@ -104,13 +107,7 @@ class Tools:
             if self._pending:  # the code gave up on it, by an exception of a signal handler
                 self._take(self._pending)
             self._calls += 1
-            self._pending = self._calls
-            try:
-                header = jsontext.dumps({"call": self._calls, "name": jsontext.clean(name)})
-                self._channel.send(frames.TOOL_CALL, header, text)
-            except OSError:
-                self._pending = 0
-                raise
+            self._send(jsontext.dumps({"call": self._calls, "name": jsontext.clean(name)}), text)
             good, value = self._take(self._calls)
         finally:
             self._busy = False
@@ -118,26 +115,37 @@ class Tools:
             raise error(value if isinstance(value, str) else str(value))
         return value
 
+    def _send(self, header, text):
+        self._pending = self._calls
+        try:
+            self._channel.send(frames.TOOL_CALL, header, text)
+        except OSError:
+            self._pending = 0
+            raise
+
+    def _receive(self):
+        frame = self._channel.receive()
+        self._pending = 0
+        return frame
+
     def _take(self, call):
         """(did it succeed, the value) of the answer. The waiting can be interrupted."""
         from select import POLLIN, poll
 
-        channel = self._channel
         waiter = poll()
-        waiter.register(channel.read_fd, POLLIN)
-        while True:
-            if not channel.has_more():
-                waiter.poll()  # here an interrupt may end the waiting; the rest of a frame follows at once
-            frame = channel.receive()
-            if frame is None:
-                raise SystemExit(1)  # the host is gone
-            if frame[0] != frames.TOOL_RESULT:
-                raise frames.ProtocolError("a request came while a tool call was under way")
-            header, blob = frames.split(frame[1])
-            header = jsontext.loads(header)
-            if header.get("call") == call:
-                break
-        self._pending = 0
+        waiter.register(self._channel.read_fd, POLLIN)
+        if not self._channel.has_more():
+            waiter.poll()  # here an interrupt may end the waiting; the rest of a frame follows at once
+        frame = self._receive()
+        self._interrupts.deliver()
+        if frame is None:
+            raise SystemExit(1)  # the host is gone
+        if frame[0] != frames.TOOL_RESULT:
+            raise frames.ProtocolError("a request came while a tool call was under way")
+        header, blob = frames.split(frame[1])
+        header = jsontext.loads(header)
+        if header.get("call") != call:
+            raise frames.ProtocolError("the answer of another call came")
         return header.get("ok") is True, jsontext.loads_any(blob) if len(blob) > 0 else None
 
     def settle(self):

@@ -275,12 +275,15 @@ static void a_second_call_before_the_answer(void **state) {
         assert_int_equal(fixture->count, 1);
 }
 
-/* What came next would be taken for the rest of the answer. */
+/* What came next would be taken for the rest of the answer, of which nobody reads a byte here. */
 static void a_result_before_the_answer(void **state) {
         struct fixture *fixture = *state;
 
-        run(fixture, RAW "os.write(fd, frame(1, b'large'))\nimport select\nselect.select([fd], [], [])", 0,
-            SBX_END_LOST);
+        run(fixture,
+            RAW "os.write(fd, frame(1, b'large'))\nimport select, time\nselect.select([fd], [], [])\n"
+                "head = b'{\"id\":1,\"end\":\"ok\"}'\n"
+                "os.write(fd, struct.pack('<IBI', 4 + len(head), 0x86, len(head)) + head)\ntime.sleep(60)",
+            0, SBX_END_LOST);
         assert_contains(fixture->result->error_message, "before the answer");
         start(fixture);
         assert_string_equal(run(fixture, "call_tool('x')", 0, SBX_END_OK)->value, "1");
