@@ -87,10 +87,7 @@ static double milliseconds(uint64_t ns) {
 }
 
 static json_t *make_record(const struct sbx_place *place, const char *code, const char *answer,
-                           const struct sbx_result *result, json_t *text) {
-        char timestamp[SBX_TIMESTAMP_SIZE];
-
-        sbx_clock_timestamp(timestamp);
+                           const struct sbx_result *result, json_t *text, const char *timestamp) {
         return json_pack(
                 "{s:s, s:s, s:{s:s, s:i}, s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:i, s:s, s:f, s:{s:b, s:I, s:f, s:s?}}",
                 "type", "execution", "name", "check", "arguments", "code", code, "timeout",
@@ -123,10 +120,12 @@ static int execute(const struct sbx_place *place, const char *code, const char *
                                           .filename = "<check>",
                                           .timeout_ms = CHECK_TIMEOUT_MS};
         struct sbx_result *result = NULL;
+        char began_at[SBX_TIMESTAMP_SIZE];
         int r = value != NULL ? sbx_variables_start_session(run, err) : SBX_NOMEM(err, SBX_AGENT_ORIGIN);
 
         if (r == 0)
                 r = sbx_variable_set(run, ANSWER_NAME, value, err);
+        sbx_clock_timestamp(began_at);
         if (r == 0)
                 r = sbx_sessions_execute(run->parts->sessions, &execution, run->call, &result, err);
         if (r < 0)
@@ -135,7 +134,7 @@ static int execute(const struct sbx_place *place, const char *code, const char *
         if (r == 0)
                 r = text_of(result, &text, err);
         if (r == 0) {
-                *ret_record = make_record(place, code, answer, result, text);
+                *ret_record = make_record(place, code, answer, result, text, began_at);
                 r = *ret_record != NULL ? 0 : SBX_NOMEM(err, SBX_AGENT_ORIGIN);
         }
         sbx_result_free(result);

@@ -25,6 +25,7 @@ struct code_call {
         const char *name;
         json_t *arguments;
         uint64_t begin_ns;
+        char began_at[SBX_TIMESTAMP_SIZE];
 };
 
 /* ---- the answer ---- */
@@ -188,16 +189,14 @@ static int perform_built_in(const struct code_call *call, json_t **ret_result, s
 
 /* The record of a call that is not a tool's. A failure is kept as well: the code may have gone on because of it. */
 static json_t *make_record(const struct code_call *call, json_t *result, int r, const struct sbx_error *problem) {
-        char timestamp[SBX_TIMESTAMP_SIZE];
-        json_t *outcome;
+        json_t *outcome = r == 0 ? json_pack("{s:O}", "result", result)
+                                 : json_pack("{s:{s:i, s:s}}", "error", "code", r, "message", problem->message);
 
-        sbx_clock_timestamp(timestamp);
-        outcome = r == 0 ? json_pack("{s:O}", "result", result)
-                         : json_pack("{s:{s:i, s:s}}", "error", "code", r, "message", problem->message);
         if (outcome == NULL ||
             json_object_update_new(outcome,
                                    json_pack("{s:s, s:s, s:O, s:s, s:I}", "type", "call", "name", call->name,
-                                             "arguments", call->arguments, "timestamp", timestamp, "duration_ms",
+                                             "arguments", call->arguments, "timestamp", call->began_at,
+                                             "duration_ms",
                                              (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS))) < 0) {
                 json_decref(outcome);
                 return NULL;
@@ -353,8 +352,8 @@ static int answer_tool(const struct code_call *call, json_t **ret_record, json_t
         if (r < 0)
                 return r;
         *ret_record =
-                json_pack("{s:s, s:O, s:O, s:I}", "name", call->name, "arguments", call->arguments, "result",
-                          *ret_result, "duration_ms", (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS));
+                json_pack("{s:s, s:O, s:O, s:s, s:I}", "name", call->name, "arguments", call->arguments, "result",
+                          *ret_result, "timestamp", call->began_at, "duration_ms", (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS));
         return *ret_record != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
 }
 
@@ -374,6 +373,7 @@ static int answer_call(const struct sbx_place *execution, unsigned number, struc
                 place.call = bounds;
         call->place = &place;
         call->begin_ns = sbx_clock_ns();
+        sbx_clock_timestamp(call->began_at);
         if (is_built_in(call->name))
                 r = answer_built_in(call, found, &record, ret_result, err);
         else

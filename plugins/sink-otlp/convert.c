@@ -154,8 +154,8 @@ static const struct {
         {"run_ended", false, false, end_run},
         {"completion", true, true, otlp_convert_completion},
         {"execution", true, true, otlp_convert_execution},
-        {"check", true, false, otlp_convert_check},
-        {"tool_call", true, false, otlp_convert_tool_call},
+        {"check", true, true, otlp_convert_check},
+        {"tool_call", true, true, otlp_convert_tool_call},
         {"tool_call", false, false, otlp_convert_lone_call},
         {"execution", false, false, otlp_convert_lone_call},
 };
