@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A run against llm-replay: from a trajectory made by hand, and again from the one that it left; and its spans."""
 import collections
@@ -6,8 +7,9 @@ import os
 import pathlib
 import sys
 
-import tap
-from cli_case import ROOT, Sandboxed
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap  # noqa: E402
+from cli_case import ROOT, Sandboxed  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "plugins/sink-otlp/tests"))
 from collector import Collector  # noqa: E402
