@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs: a model that plans, calls tools and executes code in a session, under limits, with a trajectory and a journal
- * that it can be resumed from. A completion answers one prompt; an agent goes on until it calls FINAL. Thread-safe: runs
- * go on side by side. docs/runs.md tells the whole. */
+ * that it can be resumed from. A completion answers one prompt; an agent goes on until it calls FINAL. Thread-safe:
+ * runs go on side by side. docs/runs.md tells the whole. */
 #pragma once
 
 #include <stdbool.h>
@@ -40,7 +40,8 @@ struct sbx_run_limits {
         uint64_t token_budget, timeout_ms;
         double cost_usd, sub_call_cost_usd;
 };
-#define SBX_RUN_LIMITS_CONFIGURED {.cost_usd = -1, .sub_call_cost_usd = -1}
+#define SBX_RUN_LIMITS_CONFIGURED                                                                                      \
+        { .cost_usd = -1, .sub_call_cost_usd = -1 }
 
 /* A text that code of the run's session finds in a variable, and that never enters the model's context by itself. */
 struct sbx_run_variable {
@@ -97,17 +98,17 @@ void sbx_runs_stop(struct sbx_runs *runs);
 
 /* Runs to the end, whatever that is: 0 and the result, a JSON object in the shape of snipara-sandbox 2.2.7
  * (RLMResult.to_dict, AgentResult.to_dict) with more members, docs/runs.md. Negative when it could not begin: -EINVAL
- * (request, limits), -ENOENT (provider, run to resume), -EBUSY (another process has the run), -EALREADY (the run to resume
- * has ended: `ret_result` is set all the same, to its result). */
+ * (request, limits), -ENOENT (provider, run to resume), -EBUSY (another process has the run), -EALREADY (the run to
+ * resume has ended: `ret_result` is set all the same, to its result). */
 int sbx_runs_run(struct sbx_runs *runs, const struct sbx_run_request *request, const struct sbx_run_watch *watch,
                  const struct sbx_call *call, json_t **ret_result, struct sbx_error *err);
 
-/* Runs that have a journal: [{"run_id", "kind", "prompt", "started_at", "state": "ended" | "stopped" | "running", "end"}],
- * newest first. */
+/* Runs that have a journal: [{"run_id", "kind", "prompt", "started_at", "state": "ended" | "stopped" | "running",
+ * "end"}], newest first. */
 int sbx_runs_list(struct sbx_runs *runs, json_t **ret_list, struct sbx_error *err);
 
-/* For code_mode = "always": answers calls of code that is executed outside of a run, within the budget of one completion.
- * NULL: the configuration does not allow it. Free with sbx_code_run_free. */
+/* For code_mode = "always": answers calls of code that is executed outside of a run, within the budget of one
+ * completion. NULL: the configuration does not allow it. Free with sbx_code_run_free. */
 struct sbx_code_run;
 int sbx_code_run_new(struct sbx_runs *runs, const char *principal, const struct sbx_call *call,
                      struct sbx_code_run **ret_run, struct sbx_error *err);

@@ -109,7 +109,7 @@ static int read_queries(const struct code_call *call, struct sbx_query **ret_que
         queries = calloc(json_array_size(list) + 1, sizeof(*queries));
         if (queries == NULL)
                 return SBX_NOMEM(err, ORIGIN);
-        json_array_foreach(list, index, item) {
+        json_array_foreach (list, index, item) {
                 queries[index] = common;
                 if (!json_is_object(item))
                         return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "queries[%zu]: must be an object", index);
@@ -163,12 +163,11 @@ static int list_tools(const struct sbx_place *place, json_t **ret_result, struct
 
         if (r < 0)
                 return r;
-        json_array_foreach(
-                list, index,
-                tool) if (!is_built_in(json_string_value(json_object_get(tool, "name"))) &&
-                          json_array_append_new(tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
-                                                                 "description", json_object_get(tool, "description"))) <
-                                  0) return SBX_NOMEM(err, ORIGIN);
+        json_array_foreach (list, index, tool)
+                if (!is_built_in(json_string_value(json_object_get(tool, "name"))) &&
+                    json_array_append_new(tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
+                                                           "description", json_object_get(tool, "description"))) < 0)
+                        return SBX_NOMEM(err, ORIGIN);
         *ret_result = json_pack("{s:O}", "tools", tools);
         return *ret_result != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
 }
@@ -195,8 +194,7 @@ static json_t *make_record(const struct code_call *call, json_t *result, int r, 
         if (outcome == NULL ||
             json_object_update_new(outcome,
                                    json_pack("{s:s, s:s, s:O, s:s, s:I}", "type", "call", "name", call->name,
-                                             "arguments", call->arguments, "timestamp", call->began_at,
-                                             "duration_ms",
+                                             "arguments", call->arguments, "timestamp", call->began_at, "duration_ms",
                                              (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS))) < 0) {
                 json_decref(outcome);
                 return NULL;
@@ -351,9 +349,9 @@ static int answer_tool(const struct code_call *call, json_t **ret_record, json_t
 
         if (r < 0)
                 return r;
-        *ret_record =
-                json_pack("{s:s, s:O, s:O, s:s, s:I}", "name", call->name, "arguments", call->arguments, "result",
-                          *ret_result, "timestamp", call->began_at, "duration_ms", (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS));
+        *ret_record = json_pack("{s:s, s:O, s:O, s:s, s:I}", "name", call->name, "arguments", call->arguments, "result",
+                                *ret_result, "timestamp", call->began_at, "duration_ms",
+                                (json_int_t)((sbx_clock_ns() - call->begin_ns) / SBX_NS_PER_MS));
         return *ret_record != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
 }
 

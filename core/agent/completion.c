@@ -132,9 +132,9 @@ static int note_answer(struct turns *turns, const struct sbx_answer *answer) {
 
         turns->completion->finish_reason = answer->finish_reason;
         turns->completion->tool_calls += (unsigned)json_array_size(answer->tool_calls);
-        json_array_foreach(answer->tool_calls, index,
-                           call) if (json_array_append(turns->completion->tool_names, json_object_get(call, "name")) <
-                                     0) return -ENOMEM;
+        json_array_foreach (answer->tool_calls, index, call)
+                if (json_array_append(turns->completion->tool_names, json_object_get(call, "name")) < 0)
+                        return -ENOMEM;
         if (answer->text != NULL && answer->text[0] != '\0') {
                 free(turns->last_text);
                 turns->last_text = strdup(answer->text);

@@ -43,7 +43,7 @@ static enum effect annotated_effect(const struct sbx_place *place, const char *n
 
         if (sbx_tools_list_for(place->run->parts->tools, caller, &list, NULL) < 0)
                 return EFFECT_OTHER;
-        json_array_foreach(list, index, tool) {
+        json_array_foreach (list, index, tool) {
                 if (strcmp(json_string_value(json_object_get(tool, "name")), name) != 0)
                         continue;
                 annotations = json_object_get(tool, "annotations");

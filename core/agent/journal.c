@@ -284,7 +284,7 @@ unsigned sbx_journal_open_ends(struct sbx_journal *journal, const char *suffix) 
         json_t *value;
         SBX_LOCKED(&journal->lock);
 
-        json_object_foreach(journal->begun, key, value) {
+        json_object_foreach (journal->begun, key, value) {
                 size_t length = strlen(key);
 
                 count += length >= strlen(suffix) && strcmp(key + length - strlen(suffix), suffix) == 0 &&
@@ -305,7 +305,7 @@ int sbx_journal_each(struct sbx_journal *journal, int (*each)(void *data, const 
         pthread_mutex_unlock(&journal->lock);
         if (records == NULL)
                 return -ENOMEM;
-        json_object_foreach(records, key, record) {
+        json_object_foreach (records, key, record) {
                 int r = each(data, key, record);
 
                 if (r != 0)

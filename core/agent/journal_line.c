@@ -24,10 +24,13 @@ static bool can_be_read(const json_t *value, unsigned depth, size_t *left) {
                 return false;
         *left -= cost;
         if (json_is_object(value))
-                json_object_foreach((json_t *)value, key,
-                                    member) if (!can_be_read(member, depth + 1, left)) return false;
+                json_object_foreach ((json_t *)value, key, member)
+                        if (!can_be_read(member, depth + 1, left))
+                                return false;
         if (json_is_array(value))
-                json_array_foreach(value, i, member) if (!can_be_read(member, depth + 1, left)) return false;
+                json_array_foreach (value, i, member)
+                        if (!can_be_read(member, depth + 1, left))
+                                return false;
         return true;
 }
 

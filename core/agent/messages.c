@@ -56,7 +56,9 @@ json_t *sbx_messages_result_text(const json_t *result, bool *ret_is_error) {
         bool is_error = json_is_true(json_object_get(result, "isError"));
         size_t index;
 
-        json_array_foreach(content, index, block) if (add_block(block, &text) < 0) return NULL;
+        json_array_foreach (content, index, block)
+                if (add_block(block, &text) < 0)
+                        return NULL;
         if (text.size == 0 &&
             sbx_buffer_append_text(&text, is_error ? "Error: no reason was given" : "(no output)") < 0)
                 return NULL;
@@ -95,7 +97,7 @@ int sbx_messages_tools(const struct sbx_place *place, json_t **ret_tools, struct
                 return r;
         if (tools == NULL)
                 return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
-        json_array_foreach(list, index, tool) {
+        json_array_foreach (list, index, tool) {
                 const char *name = json_string_value(json_object_get(tool, "name"));
 
                 if (sbx_is_subcall_tool(name) && !sbx_subcalls_possible(place))
@@ -141,9 +143,12 @@ static json_t *brief(const json_t *value, unsigned depth) {
         copy = json_is_object(value) ? json_object() : json_array();
         if (copy == NULL || depth == BRIEF_DEPTH_MAX)
                 return steal_pointer(copy);
-        json_object_foreach((json_t *)value, key,
-                            item) if (json_object_set_new(copy, key, brief(item, depth + 1)) < 0) return NULL;
-        json_array_foreach(value, index, item) if (json_array_append_new(copy, brief(item, depth + 1)) < 0) return NULL;
+        json_object_foreach ((json_t *)value, key, item)
+                if (json_object_set_new(copy, key, brief(item, depth + 1)) < 0)
+                        return NULL;
+        json_array_foreach (value, index, item)
+                if (json_array_append_new(copy, brief(item, depth + 1)) < 0)
+                        return NULL;
         return steal_pointer(copy);
 }
 

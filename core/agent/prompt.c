@@ -95,7 +95,7 @@ static int add_variables(const json_t *variables, struct sbx_buffer *out) {
         if (json_array_size(variables) == 0)
                 return 0;
         r = sbx_buffer_append_text(out, "\nThese variables of the session hold texts for this task, as str:\n");
-        json_array_foreach(variables, i, variable) {
+        json_array_foreach (variables, i, variable) {
                 if (r == 0)
                         r = sbx_buffer_printf(out, "- %s: %lld characters\n",
                                               json_string_value(json_object_get(variable, "name")),

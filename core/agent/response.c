@@ -38,8 +38,9 @@ static bool id_is_taken(const json_t *calls, const char *id) {
         const json_t *call;
         size_t index;
 
-        json_array_foreach(calls, index,
-                           call) if (strcmp(json_string_value(json_object_get(call, "id")), id) == 0) return true;
+        json_array_foreach (calls, index, call)
+                if (strcmp(json_string_value(json_object_get(call, "id")), id) == 0)
+                        return true;
         return false;
 }
 
@@ -138,7 +139,7 @@ static int decode_calls(const json_t *message, json_t *record, struct sbx_error 
                 return SBX_NOMEM(err, ORIGIN);
         if (given != NULL && !json_is_null(given) && !json_is_array(given))
                 return unreadable(err, "choices[0].message.tool_calls is no array");
-        json_array_foreach(given, index, call) {
+        json_array_foreach (given, index, call) {
                 int r = index < SBX_TOOL_CALLS_MAX ? add_call(calls, call, err) : 0;
 
                 if (r < 0)
@@ -285,7 +286,9 @@ static json_t *message_for_request(const json_t *record) {
         list = json_array();
         if (list == NULL || json_object_set_new(message, "tool_calls", list) < 0)
                 return NULL;
-        json_array_foreach(calls, index, call) if (json_array_append_new(list, call_for_request(call)) < 0) return NULL;
+        json_array_foreach (calls, index, call)
+                if (json_array_append_new(list, call_for_request(call)) < 0)
+                        return NULL;
         return steal_pointer(message);
 }
 
@@ -297,10 +300,11 @@ static bool is_sound(const json_t *record) {
             !json_is_integer(json_object_get(record, "tokens_in")) ||
             !json_is_integer(json_object_get(record, "tokens_out")))
                 return false;
-        json_array_foreach(calls, index, call) if (!json_is_string(json_object_get(call, "id")) ||
-                                                   !json_is_string(json_object_get(call, "name")) ||
-                                                   (!json_is_object(json_object_get(call, "arguments")) &&
-                                                    !json_is_string(json_object_get(call, "error")))) return false;
+        json_array_foreach (calls, index, call)
+                if (!json_is_string(json_object_get(call, "id")) || !json_is_string(json_object_get(call, "name")) ||
+                    (!json_is_object(json_object_get(call, "arguments")) &&
+                     !json_is_string(json_object_get(call, "error"))))
+                        return false;
         return true;
 }
 

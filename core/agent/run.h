@@ -48,7 +48,7 @@ struct sbx_run {
         char *session_principal; /* who its sessions belong to: "run:ID" */
         char *model, *environment;
         const struct sbx_instance *provider;
-        json_t *response_format; /* NULL: none */
+        json_t *response_format;      /* NULL: none */
         struct sbx_run_limits limits; /* settled: nothing is 0 for "configured" */
         bool sub_calls;
         struct sbx_journal *journal;
@@ -59,12 +59,12 @@ struct sbx_run {
         pthread_mutex_t restore_lock; /* held while sessions are brought to where the journal left them */
         bool restored;                /* protected by restore_lock */
 
-        pthread_mutex_t lock; /* protects what follows, and is held while the watch is told */
-        char *answer;         /* FINAL was called; NULL: not yet */
+        pthread_mutex_t lock;      /* protects what follows, and is held while the watch is told */
+        char *answer;              /* FINAL was called; NULL: not yet */
         const char *answer_source; /* "final", "final_var" */
-        bool answer_taken;    /* none is set any more */
-        json_t *notices;      /* texts for the result: what was done again, what may have happened twice */
-        json_t *events;       /* those of the trajectory, if the result holds them */
+        bool answer_taken;         /* none is set any more */
+        json_t *notices;           /* texts for the result: what was done again, what may have happened twice */
+        json_t *events;            /* those of the trajectory, if the result holds them */
         double sub_call_cost_usd;
         unsigned calls_made; /* model calls, all depths, of this and earlier lives */
 };
@@ -79,11 +79,11 @@ struct sbx_place {
         unsigned depth;              /* 0: the run's own completion */
         unsigned *sub_calls_of_turn; /* protected by run->lock; starts at 0 with each turn of the run */
         /* What only sub-completions set. */
-        const struct sbx_call *call;    /* NULL: the run's */
-        const char *sub_call_type;      /* "sub_complete", ...; NULL: none */
-        struct sbx_sub_answer *answer;  /* where FINAL goes; NULL: to the run */
-        uint64_t answer_tokens;         /* the most that an answer may have; 0: what the budget leaves */
-        bool replay;                    /* what is not in the journal is not done: only counted and told again */
+        const struct sbx_call *call;   /* NULL: the run's */
+        const char *sub_call_type;     /* "sub_complete", ...; NULL: none */
+        struct sbx_sub_answer *answer; /* where FINAL goes; NULL: to the run */
+        uint64_t answer_tokens;        /* the most that an answer may have; 0: what the budget leaves */
+        bool replay;                   /* what is not in the journal is not done: only counted and told again */
 };
 
 /* ---- place.c ---- */
@@ -125,7 +125,7 @@ struct sbx_answer {
         json_t *message;    /* as it goes into the next request */
         const char *finish_reason; /* "stop", "length", "tool_calls", "content_filter" */
         uint64_t tokens_in, tokens_out;
-        double cost_usd; /* negative: unknown */
+        double cost_usd;               /* negative: unknown */
         const char *model, *timestamp; /* who answered, and when; of `record` */
         uint64_t duration_ms;
         json_t *record;
@@ -135,23 +135,23 @@ void sbx_answer_clear(struct sbx_answer *answer);
  * "litellm" unless there are entries of those names. -ENOENT and what the plugin says. */
 int sbx_model_provider(const struct sbx_runs_parts *parts, const char *name, const struct sbx_call *call,
                        const struct sbx_instance **ret_provider, struct sbx_error *err);
-/* Asks the model, or the journal, under place->key + ".model". Takes what it used from the budget. The event "completion"
- * is the caller's: it holds the results of the turn's tools. `*ret_end` is not SBX_RUN_OK when a limit or an error kept it from being asked or answered; then
- * the error says more. `tools`: the list for the request, may be empty. -ENOMEM and what the journal says are the only
- * negative returns. */
-int sbx_model_ask(const struct sbx_place *place, const json_t *messages, const json_t *tools, struct sbx_answer *ret_answer,
-                  enum sbx_run_end *ret_end, struct sbx_error *err);
+/* Asks the model, or the journal, under place->key + ".model". Takes what it used from the budget. The event
+ * "completion" is the caller's: it holds the results of the turn's tools. `*ret_end` is not SBX_RUN_OK when a limit or
+ * an error kept it from being asked or answered; then the error says more. `tools`: the list for the request, may be
+ * empty. -ENOMEM and what the journal says are the only negative returns. */
+int sbx_model_ask(const struct sbx_place *place, const json_t *messages, const json_t *tools,
+                  struct sbx_answer *ret_answer, enum sbx_run_end *ret_end, struct sbx_error *err);
 
 /* ---- completion.c: turns, until the model asks for no more tools ---- */
 
 struct sbx_completion {
-        char *text;           /* the answer, or what was reached so far; never NULL when 0 was returned */
+        char *text; /* the answer, or what was reached so far; never NULL when 0 was returned */
         enum sbx_run_end end;
-        struct sbx_error problem; /* when `end` is not ok */
-        bool final;           /* FINAL or FINAL_VAR ended it (depth 0 alone) */
+        struct sbx_error problem;  /* when `end` is not ok */
+        bool final;                /* FINAL or FINAL_VAR ended it (depth 0 alone) */
         const char *finish_reason; /* of the last answer: "length" and "content_filter" say that it is not whole */
         unsigned tool_calls;
-        json_t *tool_names;   /* of its tool calls, in order */
+        json_t *tool_names; /* of its tool calls, in order */
 };
 void sbx_completion_clear(struct sbx_completion *completion);
 /* `place->key` is the completion's: turns are key.1, key.2, ... `with_tools` false: a plain answer. */
@@ -161,19 +161,20 @@ int sbx_complete(const struct sbx_place *place, const char *system, const char *
 /* ---- tool_calls.c: the tool calls of one answer ---- */
 
 /* Runs them, in order or side by side (parallel_tools), through the registry; the results are appended to `messages` in
- * the order of the calls. What is over the tool budget, not known, not allowed or can't be read gets an error result. */
-int sbx_tool_calls_run(const struct sbx_place *turn, const struct sbx_answer *answer, json_t *messages, json_t *tool_results,
-                       unsigned *ret_refused, struct sbx_error *err);
+ * the order of the calls. What is over the tool budget, not known, not allowed or can't be read gets an error result.
+ */
+int sbx_tool_calls_run(const struct sbx_place *turn, const struct sbx_answer *answer, json_t *messages,
+                       json_t *tool_results, unsigned *ret_refused, struct sbx_error *err);
 
 /* ---- execution.c: code in a session of the run, once ----
  *
  * Records of the journal; each has "type", "timestamp" and "duration_ms":
  *      "model"      text, tool_calls, finish_reason, tokens_in, tokens_out, cost_usd (null: unknown), model
- *      "execution"  a tool that executes code: name, arguments ("code" among them), result (a tool result), principal (of
- *                   its session), session_id, end, state, calls (how many the code made)
- *      "tool"       any other tool: name, arguments, result, principal; "session": true if it changes a session's
- *                   variables (set_repl_context, clear_repl_context, destroy_session), which a restored one needs too
- *      "call"       llm_query, llm_batch, FINAL, FINAL_VAR of code: name, arguments, result, or error {code, message}
+ *      "execution"  a tool that executes code: name, arguments ("code" among them), result (a tool result), principal
+ * (of its session), session_id, end, state, calls (how many the code made) "tool"       any other tool: name,
+ * arguments, result, principal; "session": true if it changes a session's variables (set_repl_context,
+ * clear_repl_context, destroy_session), which a restored one needs too "call"       llm_query, llm_batch, FINAL,
+ * FINAL_VAR of code: name, arguments, result, or error {code, message}
  */
 
 /* One tool call under place->key, through the registry or from the journal. `*ret_result` is a tool result object. Code
@@ -181,22 +182,23 @@ int sbx_tool_calls_run(const struct sbx_place *turn, const struct sbx_answer *an
 int sbx_run_tool(const struct sbx_place *place, const char *name, json_t *arguments, enum sbx_tool_caller caller,
                  json_t **ret_result, struct sbx_error *err);
 /* Brings the run's sessions to where the journal left them, before the first execution of a resumed run that is not in
- * it: runs the recorded executions again, in order, their calls answered from the journal; says so in a notice, and which
- * of them ended otherwise. Does nothing the second time. */
+ * it: runs the recorded executions again, in order, their calls answered from the journal; says so in a notice, and
+ * which of them ended otherwise. Does nothing the second time. */
 int sbx_run_restore_sessions(struct sbx_run *run, struct sbx_error *err);
 
 /* ---- code_calls.c: what code in a session calls back: llm_query, llm_batch, FINAL, FINAL_VAR, tools ---- */
 
-#define SBX_CODE_CALLS_MAX 1000u       /* of one execution; what is over it fails at once */
+#define SBX_CODE_CALLS_MAX 1000u        /* of one execution; what is over it fails at once */
 #define SBX_CODE_CALLS_REFUSED_MAX 100u /* then the execution is cancelled */
 
-struct sbx_code_context { /* one execution's; lives as long as it */
+struct sbx_code_context {       /* one execution's; lives as long as it */
         struct sbx_place place; /* the execution's: its call_id is the execution's own */
         struct sbx_code_calls calls;
-        struct sbx_call call; /* for the execution: ends with the place's, or when the code floods the host with calls */
-        int flood_fd;         /* written to when it does */
-        unsigned count;       /* calls answered so far: the next one's key is place.key + ".c" + count */
-        unsigned refused;     /* beyond them */
+        struct sbx_call
+                call;     /* for the execution: ends with the place's, or when the code floods the host with calls */
+        int flood_fd;     /* written to when it does */
+        unsigned count;   /* calls answered so far: the next one's key is place.key + ".c" + count */
+        unsigned refused; /* beyond them */
         bool flooded;
 };
 int sbx_code_context_init(struct sbx_code_context *context, const struct sbx_place *place, struct sbx_error *err);
@@ -212,8 +214,8 @@ struct sbx_query {
         const char *type;  /* sub_call_type of its events */
 };
 /* Asks all, at most `max_parallel` at a time; `results[i]` becomes {"response", "tokens_used", "cost", "calls"} or
- * {"response": null, "error", "end", "tokens_used", "cost"}. Counts against sub-calls of the turn, their cost, the depth
- * and the budget: what is over a limit is refused one by one. Keys: place->key + ".q" + i. */
+ * {"response": null, "error", "end", "tokens_used", "cost"}. Counts against sub-calls of the turn, their cost, the
+ * depth and the budget: what is over a limit is refused one by one. Keys: place->key + ".q" + i. */
 int sbx_queries_ask(const struct sbx_place *place, const struct sbx_query *queries, size_t count, unsigned max_parallel,
                     uint64_t total_tokens, json_t *ret_results, struct sbx_error *err);
 int sbx_subcall_tools_add(struct sbx_tools *tools, struct sbx_error *err); /* and FINAL, FINAL_VAR */
@@ -242,7 +244,7 @@ struct sbx_prompt_iteration {
         const char *task;
         unsigned iteration, max_iterations; /* the first is 1 */
         uint64_t tokens_left;
-        const json_t *actions;              /* texts: what was done so far; the last five are told */
+        const json_t *actions;               /* texts: what was done so far; the last five are told */
         const char *rejected, *check_output; /* an answer that did not pass the check; NULL: none */
 };
 /* `context`: what was retrieved for the task; NULL: nothing. NULL is out of memory, below too. */

@@ -120,7 +120,7 @@ static int read_queries(const struct sbx_tool_context *context, json_t *list, st
         json_t *item;
         size_t index;
 
-        json_array_foreach(list, index, item) {
+        json_array_foreach (list, index, item) {
                 struct sbx_query *query = &queries[index];
                 int r;
 
@@ -140,9 +140,9 @@ static int name_queries(json_t *results, const struct sbx_query *queries) {
         json_t *result;
         size_t index;
 
-        json_array_foreach(results, index,
-                           result) if (json_object_set_new(result, "query", json_string(queries[index].prompt)) <
-                                       0) return -ENOMEM;
+        json_array_foreach (results, index, result)
+                if (json_object_set_new(result, "query", json_string(queries[index].prompt)) < 0)
+                        return -ENOMEM;
         return 0;
 }
 

@@ -89,7 +89,7 @@ static int prepare(const struct sbx_place *turn, const json_t *calls, struct job
         *jobs = (struct jobs){.turn = turn, .list = calloc(json_array_size(calls) + 1, sizeof(*jobs->list))};
         if (jobs->list == NULL)
                 return SBX_NOMEM(err, ORIGIN);
-        json_array_foreach(calls, index, call) {
+        json_array_foreach (calls, index, call) {
                 int r;
 
                 jobs->list[index].call = call;

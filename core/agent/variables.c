@@ -169,7 +169,7 @@ int sbx_variables_load(struct sbx_run *run, struct sbx_error *err) {
         size_t i;
         int r = json_array_size(list) > 0 ? sbx_variables_start_session(run, err) : 0;
 
-        json_array_foreach(list, i, variable) {
+        json_array_foreach (list, i, variable) {
                 const char *name = json_string_value(json_object_get(variable, "name"));
                 _cleanup_json_ json_t *record = NULL;
                 char key[SBX_JOURNAL_KEY_MAX];

@@ -63,6 +63,6 @@ static inline void sbx_cleanup_unlock(pthread_mutex_t **lock) {
                 pthread_mutex_unlock(*lock);
 }
 /* Holds the mutex until the end of the scope. */
-#define SBX_LOCKED(mutex)                                                                                  \
-        __attribute__((cleanup(sbx_cleanup_unlock), unused)) pthread_mutex_t *scope_lock_ = (mutex);       \
+#define SBX_LOCKED(mutex)                                                                                              \
+        __attribute__((cleanup(sbx_cleanup_unlock), unused)) pthread_mutex_t *scope_lock_ = (mutex);                   \
         pthread_mutex_lock(scope_lock_)

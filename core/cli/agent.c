@@ -32,14 +32,16 @@ const struct sbx_cli_command sbx_cli_agent = {
         .name = "agent",
         .arguments = "TASK | -",
         .summary = "Work on a task autonomously, under hard limits",
-        .description =
-                "Observes, thinks, acts, and ends when the model calls FINAL or FINAL_VAR; at a limit it is made to end\n"
-                "with the best that it has. With --check, an answer that does not pass goes back to the model. The run is\n"
-                "on disk after every step: --resume goes on after a kill, without repeating or paying again for a step\n"
-                "that was finished.\n"
-                "\n"
-                "Hard limits, which no option passes: 50 iterations, 10 US dollars, 600 seconds, depth 5.\n"
-                "Exit codes are those of 'run'.",
+        .description = "Observes, thinks, acts, and ends when the model calls FINAL or FINAL_VAR; at a limit it is "
+                       "made to end\n"
+                       "with the best that it has. With --check, an answer that does not pass goes back to the model. "
+                       "The run is\n"
+                       "on disk after every step: --resume goes on after a kill, without repeating or paying again for "
+                       "a step\n"
+                       "that was finished.\n"
+                       "\n"
+                       "Hard limits, which no option passes: 50 iterations, 10 US dollars, 600 seconds, depth 5.\n"
+                       "Exit codes are those of 'run'.",
         .options = agent_command_options,
         .examples = examples,
         .flags = SBX_CLI_CONFIGURED,

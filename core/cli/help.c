@@ -28,8 +28,8 @@ static bool has_option(const struct sbx_cli_command *command, const struct sbx_c
         return false;
 }
 
-/* The next of the command's own options and the shared ones, which a command may have in a form of its own; NULL past the
- * last. */
+/* The next of the command's own options and the shared ones, which a command may have in a form of its own; NULL past
+ * the last. */
 static const struct sbx_cli_option *option_at(const struct sbx_cli_command *command, size_t index) {
         const struct sbx_cli_option *tables[] = {
                 command->options,

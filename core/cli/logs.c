@@ -26,8 +26,9 @@ static int show_json(const struct sbx_cli *cli, const json_t *lines, bool full) 
         size_t index;
         json_t *line;
 
-        json_array_foreach(lines, index, line) if ((full || !sbx_logs_is_metadata(line)) &&
-                                                   json_array_append(events, line) < 0) return -ENOMEM;
+        json_array_foreach (lines, index, line)
+                if ((full || !sbx_logs_is_metadata(line)) && json_array_append(events, line) < 0)
+                        return -ENOMEM;
         return sbx_cli_print_json(&cli->out, events, true);
 }
 

@@ -83,8 +83,10 @@ int sbx_logs_events_make(const json_t *lines, struct sbx_logs_events *ret_events
         events->items = calloc(json_array_size(lines) + 1, sizeof(events->items[0]));
         if (events->items == NULL || by_id == NULL)
                 return -ENOMEM;
-        json_array_foreach(lines, index, line) if (!sbx_logs_is_metadata(line)) events->items[events->count++] =
-                (struct sbx_logs_event){line, SBX_LOGS_NONE, SBX_LOGS_NONE, SBX_LOGS_NONE, SBX_LOGS_NONE};
+        json_array_foreach (lines, index, line)
+                if (!sbx_logs_is_metadata(line))
+                        events->items[events->count++] = (struct sbx_logs_event){line, SBX_LOGS_NONE, SBX_LOGS_NONE,
+                                                                                 SBX_LOGS_NONE, SBX_LOGS_NONE};
         if (index_calls(events, by_id) < 0)
                 return -ENOMEM;
         for (size_t i = 0; i < events->count; i++) {
@@ -112,8 +114,9 @@ const json_t *sbx_logs_totals(const json_t *lines) {
         const json_t *totals = NULL, *line;
         size_t index;
 
-        json_array_foreach(lines, index, line) if (sbx_logs_is_metadata(line) &&
-                                                   sbx_logs_is(line, "event", "run_ended")) totals = line;
+        json_array_foreach (lines, index, line)
+                if (sbx_logs_is_metadata(line) && sbx_logs_is(line, "event", "run_ended"))
+                        totals = line;
         if (totals == NULL && json_object_get(sbx_logs_header(lines), "prev") == NULL)
                 totals = sbx_logs_header(lines); /* of 2.2.7 */
         return totals;

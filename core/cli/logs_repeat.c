@@ -51,12 +51,11 @@ static int list_tools(struct sbx_runtime *runtime, struct sbx_buffer *out, struc
         size_t index;
         int r = sbx_tools_list_for(runtime->tools, SBX_CALLER_CODE, &list, err);
 
-        json_array_foreach(list, index,
-                           tool) if (r == 0 &&
-                                     json_array_append_new(
-                                             tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
-                                                              "description", json_object_get(tool, "description"))) < 0)
-                r = SBX_NOMEM(err, ORIGIN);
+        json_array_foreach (list, index, tool)
+                if (r == 0 &&
+                    json_array_append_new(tools, json_pack("{s:O, s:O}", "name", json_object_get(tool, "name"),
+                                                           "description", json_object_get(tool, "description"))) < 0)
+                        r = SBX_NOMEM(err, ORIGIN);
         result = r == 0 ? json_pack("{s:O}", "tools", tools) : NULL;
         if (r == 0 && (result == NULL || sbx_json_encode(result, out) < 0))
                 r = SBX_NOMEM(err, ORIGIN);

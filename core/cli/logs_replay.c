@@ -220,7 +220,9 @@ static const json_t *recorded_variable(const struct replay *replay, const char *
         const json_t *list = json_object_get(sbx_logs_header(replay->lines), "variables"), *variable;
         size_t index;
 
-        json_array_foreach(list, index, variable) if (sbx_logs_is(variable, "name", name)) return variable;
+        json_array_foreach (list, index, variable)
+                if (sbx_logs_is(variable, "name", name))
+                        return variable;
         return NULL;
 }
 
@@ -240,7 +242,7 @@ static int check_variables(const struct replay *replay) {
         const json_t *list = json_object_get(sbx_logs_header(replay->lines), "variables"), *variable;
         size_t index;
 
-        json_array_foreach(list, index, variable) {
+        json_array_foreach (list, index, variable) {
                 const char *name = sbx_logs_text(variable, "name");
 
                 if (!is_given(replay, name)) {

@@ -72,7 +72,7 @@ static int add_turn(struct sbx_logs_steps *steps, const struct sbx_logs_events *
 
         if (child != SBX_LOGS_NONE)
                 principal = principal_of(events->items[child].object, run_id);
-        json_array_foreach(calls, at, call) {
+        json_array_foreach (calls, at, call) {
                 const char *name = sbx_logs_text(call, "name");
                 struct sbx_logs_step step = {SBX_LOGS_TOOL, index, call, principal};
 

@@ -183,7 +183,9 @@ static const json_t *result_of(const json_t *event, const json_t *call) {
         const char *id = sbx_logs_text(call, "id");
         size_t index;
 
-        json_array_foreach(results, index, result) if (sbx_logs_is(result, "tool_call_id", id)) return result;
+        json_array_foreach (results, index, result)
+                if (sbx_logs_is(result, "tool_call_id", id))
+                        return result;
         return NULL;
 }
 
@@ -200,7 +202,7 @@ static void put_tool_calls(struct view *view, unsigned indent, const struct sbx_
         bool executions = has_execution(view, event);
         size_t index;
 
-        json_array_foreach(calls, index, call) {
+        json_array_foreach (calls, index, call) {
                 const json_t *result = result_of(event->object, call);
                 bool failed = json_is_true(json_object_get(result, "is_error"));
 
@@ -375,7 +377,7 @@ static void show_notes(struct view *view, const json_t *lines) {
         size_t index;
         json_t *line;
 
-        json_array_foreach(lines, index, line) {
+        json_array_foreach (lines, index, line) {
                 const char *event = sbx_logs_text(line, "event");
                 double count = sbx_logs_number(line, "count");
                 char time[SBX_LOGS_TIME_SIZE], number[32] = "";

@@ -214,7 +214,7 @@ static int show_people(const struct sbx_cli *cli, const struct walk *walk, bool 
                               "%s is not chained", walk->id);
                 return 0;
         }
-        json_array_foreach(walk->problems, index, problem)
+        json_array_foreach (walk->problems, index, problem)
                 sbx_cli_error(cli, NULL, "%s", sbx_logs_text(problem, "message"));
         if (!good)
                 return 0;

@@ -12,24 +12,12 @@
 #define FILES_WANTED 65536u
 
 const struct sbx_cli_command *const sbx_cli_commands[] = {
-        &sbx_cli_run,
-        &sbx_cli_agent,
-        &sbx_cli_logs,
-        &sbx_cli_logs_verify,
-        &sbx_cli_logs_replay,
-        &sbx_cli_exec,
-        &sbx_cli_repl,
-        &sbx_cli_mcp_serve,
-        &sbx_cli_init,
-        &sbx_cli_doctor,
-        &sbx_cli_snipara_status,
-        &sbx_cli_config_show,
-        &sbx_cli_plugins_list,
-        &sbx_cli_plugins_info,
-        &sbx_cli_plugins_check,
-        &sbx_cli_version,
-        &sbx_cli_help,
-        NULL,
+        &sbx_cli_run,          &sbx_cli_agent,          &sbx_cli_logs,
+        &sbx_cli_logs_verify,  &sbx_cli_logs_replay,    &sbx_cli_exec,
+        &sbx_cli_repl,         &sbx_cli_mcp_serve,      &sbx_cli_init,
+        &sbx_cli_doctor,       &sbx_cli_snipara_status, &sbx_cli_config_show,
+        &sbx_cli_plugins_list, &sbx_cli_plugins_info,   &sbx_cli_plugins_check,
+        &sbx_cli_version,      &sbx_cli_help,           NULL,
 };
 
 /* A program started with one of the standard descriptors closed would open something else under its number and then

@@ -40,8 +40,10 @@ const struct sbx_cli_command sbx_cli_run = {
         .arguments = "PROMPT | -",
         .summary = "Answer a prompt with a model, tools and code in the sandbox",
         .description =
-                "The model plans, calls tools and executes Python in a session of its own; the answer goes to standard\n"
-                "output, progress to standard error when that is a terminal. Limits bound tokens, cost, calls and time;\n"
+                "The model plans, calls tools and executes Python in a session of its own; the answer goes to "
+                "standard\n"
+                "output, progress to standard error when that is a terminal. Limits bound tokens, cost, calls and "
+                "time;\n"
                 "when one is reached, the run ends with what it has, and says so. Each step is in the trajectory\n"
                 "('logs ID'), and a run that was stopped goes on with --resume.\n"
                 "\n"

@@ -53,8 +53,7 @@ static void start_free(struct start *start) {
 /* ---- numbers ---- */
 
 /* A whole number from 1 on. Beyond `maximum`, a limit that nothing passes, the limit is taken, and told. */
-static int take_count(const struct start *start, const char *option, const char *text, int64_t maximum,
-                      uint64_t *ret) {
+static int take_count(const struct start *start, const char *option, const char *text, int64_t maximum, uint64_t *ret) {
         int64_t value = 0;
 
         if (text == NULL)
@@ -179,7 +178,8 @@ static int take_variable(struct start *start, const char *text) {
         r = sbx_file_read(AT_FDCWD, equals + 1, TEXT_MAX_BYTES, &start->text_bytes[index], &err);
         if (r < 0)
                 return sbx_cli_fail(start->cli, r, &err);
-        start->texts[index] = (struct sbx_run_text){start->text_names[index], sbx_buffer_bytes(&start->text_bytes[index])};
+        start->texts[index] =
+                (struct sbx_run_text){start->text_names[index], sbx_buffer_bytes(&start->text_bytes[index])};
         start->run.text_count++;
         return SBX_CLI_OK;
 }

@@ -67,8 +67,7 @@ static void first_line(const char *text, char *line, size_t size) {
 
         bytes = (struct sbx_bytes){text + begin, strcspn(text + begin, "\r\n")};
         bytes.size = sbx_utf8_cut(bytes, LINE_MAX_BYTES);
-        snprintf(line, size, "%.*s%s", (int)bytes.size, text + begin,
-                 text[begin + bytes.size] != '\0' ? " …" : "");
+        snprintf(line, size, "%.*s%s", (int)bytes.size, text + begin, text[begin + bytes.size] != '\0' ? " …" : "");
 }
 
 /* What a tool call is about: its code, its query, its path; else its arguments. */
@@ -273,8 +272,7 @@ void sbx_cli_watch_result(struct sbx_cli_watch *watch, const json_t *result) {
                 answer = text_of(result, "response");
         clear_status(watch);
         if (answer[0] != '\0' && !was_streamed(watch, answer))
-                (void)sbx_cli_print(&watch->cli->out, "%s%s", answer,
-                                    answer[strlen(answer) - 1] == '\n' ? "" : "\n");
+                (void)sbx_cli_print(&watch->cli->out, "%s%s", answer, answer[strlen(answer) - 1] == '\n' ? "" : "\n");
         if (shows_progress(watch))
                 show_summary(watch, result);
 }

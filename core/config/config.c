@@ -121,8 +121,7 @@ static int refuse_flag(const struct sbx_config *config, const char *name, struct
                 sbx_nearest_offer(&nearest, config->entries[i]->name);
         for (const struct sbx_option *option = sbx_core_options; !of_entry && option->name != NULL; option++)
                 sbx_nearest_offer(&nearest, option->name);
-        if (subject == NULL ||
-            (nearest.best != NULL && sbx_text_format(&hint, "Did you mean `%s`?", nearest.best) < 0))
+        if (subject == NULL || (nearest.best != NULL && sbx_text_format(&hint, "Did you mean `%s`?", nearest.best) < 0))
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
         return sbx_error_set(err, -EINVAL, SBX_CONFIG_ORIGIN,
                              hint != NULL ? hint
@@ -161,7 +160,8 @@ static int apply_flag(struct sbx_config *config, const char *flag, struct sbx_er
                 return SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
         if (entry != NULL) {
                 r = sbx_entry_set(entry, &entry->flags, &raw, err);
-                entry->shown.built_in = false; /* somebody means it: it is used from the beginning, and missed if absent */
+                entry->shown.built_in =
+                        false; /* somebody means it: it is used from the beginning, and missed if absent */
         } else if (sbx_raws_put(&config->flags, &raw) < 0) {
                 r = SBX_NOMEM(err, SBX_CONFIG_ORIGIN);
         } else {

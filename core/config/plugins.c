@@ -177,12 +177,9 @@ int sbx_entries_built_in(struct sbx_config *config, struct sbx_error *err) {
         static const struct {
                 const char *name, *plugin, *option, *value;
         } bundle[] = {
-                {"local", "backend-local", NULL, NULL},
-                {"mcp", "transport-mcp", NULL, NULL},
-                {"litellm", "llm-litellm", NULL, NULL},
-                {"jsonl", "sink-jsonl", "events", "runs"},
-                {"snipara", "context-snipara", NULL, NULL},
-                {"files", "context-files", NULL, NULL},
+                {"local", "backend-local", NULL, NULL},     {"mcp", "transport-mcp", NULL, NULL},
+                {"litellm", "llm-litellm", NULL, NULL},     {"jsonl", "sink-jsonl", "events", "runs"},
+                {"snipara", "context-snipara", NULL, NULL}, {"files", "context-files", NULL, NULL},
         };
 
         for (size_t i = 0; i < sizeof(bundle) / sizeof(bundle[0]); i++) {

@@ -87,10 +87,12 @@ int sbx_guest_file_list(struct sbx_guest_process *guest, const char *path, const
                 return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "`files` is no list of at most %d",
                                      FILES_MAX);
         }
-        json_array_foreach(files, i, file) if (json_array_append_new(list, check_file(file)) < 0) {
-                sbx_guest_kill(guest);
-                return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "files[%zu] is not what a file is", i);
-        }
+        json_array_foreach (files, i, file)
+                if (json_array_append_new(list, check_file(file)) < 0) {
+                        sbx_guest_kill(guest);
+                        return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "files[%zu] is not what a file is",
+                                             i);
+                }
         *ret = steal_pointer(list);
         return 0;
 }

@@ -117,8 +117,9 @@ int sbx_guest_take_names(struct sbx_guest_process *guest, const json_t *result, 
         if (!json_is_array(names) || json_array_size(names) > NAMES_MAX)
                 return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "`names` is no list of at most %d",
                                      NAMES_MAX);
-        json_array_foreach(names, i, name) if (!json_is_string(name)) return sbx_error_set(
-                err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "names[%zu] is not a string", i);
+        json_array_foreach (names, i, name)
+                if (!json_is_string(name))
+                        return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "names[%zu] is not a string", i);
         json_decref(guest->names);
         guest->names = json_incref(names);
         return 0;

@@ -64,7 +64,8 @@ struct sbx_plugin_file {
         char *load_path; /* what to hand to dlopen(): nobody else can put another file there */
         bool needs_fd;   /* load_path goes through `fd`, which stays open while the object is loaded */
 };
-#define SBX_PLUGIN_FILE {.fd = -1}
+#define SBX_PLUGIN_FILE                                                                                                \
+        { .fd = -1 }
 int sbx_plugin_file_open(const char *path, struct sbx_plugin_file *ret_file, struct sbx_error *err);
 void sbx_plugin_file_close(struct sbx_plugin_file *file);
 

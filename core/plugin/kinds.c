@@ -9,9 +9,11 @@
 
 #include "plugin/internal.h"
 
-#define OPERATION(kind, member) {#member, offsetof(struct sbx_##kind##_ops, member), 0}
-#define OPERATION_FOR(kind, member, bits) {#member, offsetof(struct sbx_##kind##_ops, member), (bits)}
-#define SIZE_THROUGH(kind, member) \
+#define OPERATION(kind, member)                                                                                        \
+        { #member, offsetof(struct sbx_##kind##_ops, member), 0 }
+#define OPERATION_FOR(kind, member, bits)                                                                              \
+        { #member, offsetof(struct sbx_##kind##_ops, member), (bits) }
+#define SIZE_THROUGH(kind, member)                                                                                     \
         (offsetof(struct sbx_##kind##_ops, member) + sizeof(((struct sbx_##kind##_ops *)NULL)->member))
 
 static const struct sbx_kind_operation backend_operations[] = {
@@ -35,27 +37,32 @@ static const struct sbx_kind_operation context_operations[] = {
 static const struct sbx_kind_operation sink_operations[] = {OPERATION(sink, event), {NULL, 0, 0}};
 static const struct sbx_kind_operation transport_operations[] = {OPERATION(transport, serve), {NULL, 0, 0}};
 static const struct sbx_kind_operation store_operations[] = {
-        OPERATION(store, put),
-        OPERATION(store, get),
-        OPERATION(store, list),
-        OPERATION(store, remove),
-        {NULL, 0, 0},
+        OPERATION(store, put), OPERATION(store, get), OPERATION(store, list), OPERATION(store, remove), {NULL, 0, 0},
 };
 
 static const struct sbx_option no_options[] = {{.name = NULL}};
 
 /* core/guest keeps the pool, so every backend has it without knowing. */
 static const struct sbx_option backend_options[] = {
-        {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_INT, .name = "pool", .default_value = "2",
-         .unit = "guests", .help = "Guests kept ready ahead of demand; 0 starts each one when it is asked for.",
-         .minimum = 0, .maximum = 64},
+        {.struct_size = sizeof(struct sbx_option),
+         .type = SBX_OPTION_INT,
+         .name = "pool",
+         .default_value = "2",
+         .unit = "guests",
+         .help = "Guests kept ready ahead of demand; 0 starts each one when it is asked for.",
+         .minimum = 0,
+         .maximum = 64},
         {.name = NULL},
 };
 
 /* core/trajectory chooses what a sink gets. */
 static const struct sbx_option sink_options[] = {
-        {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_ENUM, .name = "events", .default_value = "all",
-         .choices = "all|runs", .help = "Which events it gets: all, or those of runs (run, agent) alone."},
+        {.struct_size = sizeof(struct sbx_option),
+         .type = SBX_OPTION_ENUM,
+         .name = "events",
+         .default_value = "all",
+         .choices = "all|runs",
+         .help = "Which events it gets: all, or those of runs (run, agent) alone."},
         {.name = NULL},
 };
 

@@ -300,9 +300,10 @@ int sbx_registry_start_required(struct sbx_registry *registry, const struct sbx_
 
 /* ---- listing --------------------------------------------------------------------------------------------- */
 
-static int report_file(const char *path, int (*found)(void *data, const char *path,
-                                                      const struct sbx_module *module_or_null,
-                                                      const struct sbx_error *problem), void *data) {
+static int report_file(const char *path,
+                       int (*found)(void *data, const char *path, const struct sbx_module *module_or_null,
+                                    const struct sbx_error *problem),
+                       void *data) {
         struct sbx_error problem = {0};
         struct sbx_module *module = NULL;
         int r = sbx_module_load(path, &module, &problem);

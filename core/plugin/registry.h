@@ -67,8 +67,8 @@ void sbx_registry_free(struct sbx_registry *registry);
 int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
                      const struct sbx_instance **ret_instance, struct sbx_error *err);
 /* Starts what has to run before anybody asks for it: every enabled entry that is `critical`, and every enabled sink and
- * context source (by the name of its plugin: "sink-", "context-") that the configuration mentions. Fails when a critical one fails; of the others each
- * failure is logged, and the entry is disabled. */
+ * context source (by the name of its plugin: "sink-", "context-") that the configuration mentions. Fails when a
+ * critical one fails; of the others each failure is logged, and the entry is disabled. */
 int sbx_registry_start_required(struct sbx_registry *registry, const struct sbx_call *call, struct sbx_error *err);
 /* Opens without starting, for `probe` and `plugins info`. */
 int sbx_registry_open(struct sbx_registry *registry, const char *name, const struct sbx_instance **ret_instance,

@@ -136,8 +136,8 @@ int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime
         return 0;
 }
 
-/* Runs and calls end first, since they use everything; then guests, whose backends must still be there; then what calls and
- * guests reported to; then the plugins, which may use the tool services until they are closed. */
+/* Runs and calls end first, since they use everything; then guests, whose backends must still be there; then what calls
+ * and guests reported to; then the plugins, which may use the tool services until they are closed. */
 void sbx_runtime_free(struct sbx_runtime *runtime) {
         if (runtime == NULL)
                 return;

@@ -82,7 +82,7 @@ static int add_aliases(struct sbx_tools *tools, const char *name, const json_t *
 
         if (aliases != NULL && !json_is_array(aliases))
                 return sbx_error_set(err, -EBADMSG, ORIGIN, NULL, "tool '%s': its aliases must be an array", name);
-        json_array_foreach((json_t *)aliases, index, alias) {
+        json_array_foreach ((json_t *)aliases, index, alias) {
                 const char *text = json_string_value(alias);
                 int r;
 
@@ -145,7 +145,7 @@ int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *so
                 r = sbx_json_parse(sbx_output_bytes(output), DEFINITIONS_MAX_BYTES, "tools", &definitions, err);
         if (r == 0 && !json_is_array(definitions))
                 r = sbx_error_set(err, -EBADMSG, ORIGIN, NULL, "its tools are not a JSON array");
-        json_array_foreach(definitions, index, definition) {
+        json_array_foreach (definitions, index, definition) {
                 if (r == 0)
                         r = add_definition(tools, source, definition, only_missing, err);
         }

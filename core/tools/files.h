@@ -10,8 +10,9 @@
 #define SBX_FILES_ORIGIN "tools"
 #define SBX_FILES_PATH_MAX 4096u
 #define SBX_FILES_TEXT_BUDGET (30000u - 1024u) /* characters of JSON: what a text block may have, and some room */
-#define SBX_FILES_CODE_BUDGET (((size_t)16 << 20) - 65536u) /* bytes of JSON: what a call of code may bring, likewise  \
-                                                             */
+#define SBX_FILES_CODE_BUDGET                                                                                          \
+        (((size_t)16 << 20) - 65536u) /* bytes of JSON: what a call of code may bring, likewise                        \
+                                       */
 
 /* Data of both tools. Never changes. */
 struct sbx_files {

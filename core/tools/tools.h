@@ -78,8 +78,8 @@ void sbx_tools_stop(struct sbx_tools *tools);
 void sbx_tools_free(struct sbx_tools *tools);
 /* Before the first call; copied. */
 void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *observer);
-/* What code that clients execute may call back to: asked at the begin of each such call; `*ret_calls` may stay NULL, then
- * it may not. `end` gets what begin() put into `ret_run`. */
+/* What code that clients execute may call back to: asked at the begin of each such call; `*ret_calls` may stay NULL,
+ * then it may not. `end` gets what begin() put into `ret_run`. */
 struct sbx_tool_code {
         void *data;
         int (*begin)(void *data, const char *principal, const struct sbx_call *call, void **ret_run,
@@ -116,8 +116,8 @@ void sbx_tools_services(struct sbx_tools *tools, struct sbx_tool_services *ret_s
 int sbx_schema_apply(const json_t *schema, json_t *arguments, struct sbx_error *err);
 
 /* The tools of a context source. `source` outlives the registry. A tool's definition may have "_meta":
- * {"snipara-sandbox/aliases": [names], "snipara-sandbox/host": true for SBX_TOOL_HOST}. -EEXIST: it names a tool that is
- * there already. With `only_missing` such a tool is passed over: the built-in sources, of which the first that has
+ * {"snipara-sandbox/aliases": [names], "snipara-sandbox/host": true for SBX_TOOL_HOST}. -EEXIST: it names a tool that
+ * is there already. With `only_missing` such a tool is passed over: the built-in sources, of which the first that has
  * something to offer wins. */
 int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, bool only_missing,
                           struct sbx_error *err);

@@ -26,8 +26,10 @@ static size_t weight_of(const json_t *value, unsigned depth) {
                 return 0;
         if (json_is_string(value))
                 return weight + json_string_length(value);
-        json_object_foreach((json_t *)value, key, item) weight += strlen(key) + weight_of(item, depth + 1);
-        json_array_foreach(value, index, item) weight += weight_of(item, depth + 1);
+        json_object_foreach ((json_t *)value, key, item)
+                weight += strlen(key) + weight_of(item, depth + 1);
+        json_array_foreach (value, index, item)
+                weight += weight_of(item, depth + 1);
         return weight;
 }
 

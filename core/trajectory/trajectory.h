@@ -24,9 +24,9 @@ bool sbx_trajectory_records_runs(const struct sbx_trajectory *trajectory);
 /* Of what happens outside a run: random, the same for the life of the trajectory. Borrowed. */
 const char *sbx_trajectory_id(const struct sbx_trajectory *trajectory);
 /* Takes the reference of `event` (an object of the caller alone; NULL is -ENOMEM), adds "trajectory_id", "event",
- * "timestamp" (if it has none) and "sequence". `trajectory_id` NULL: sbx_trajectory_id, outside of runs; else the id of a
- * run, whose events wait for a place in the queue as long as it takes sinks to make one (30 s at most). -EBUSY: dropped.
- * Without a sink: 0, and nothing. */
+ * "timestamp" (if it has none) and "sequence". `trajectory_id` NULL: sbx_trajectory_id, outside of runs; else the id of
+ * a run, whose events wait for a place in the queue as long as it takes sinks to make one (30 s at most). -EBUSY:
+ * dropped. Without a sink: 0, and nothing. */
 int sbx_trajectory_emit(struct sbx_trajectory *trajectory, const char *trajectory_id, const char *event_name,
                         json_t *event);
 

@@ -64,8 +64,8 @@ static int parse_arguments(struct sbx_bytes arguments, json_t **ret, struct sbx_
         else
                 parsed = json_loadb(arguments.data, arguments.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
         /* Without memory jansson says so, or nothing at all. */
-        if (parsed == NULL && (arguments.size == 0 || json_error_code(&problem) == json_error_out_of_memory ||
-                               problem.text[0] == '\0'))
+        if (parsed == NULL &&
+            (arguments.size == 0 || json_error_code(&problem) == json_error_out_of_memory || problem.text[0] == '\0'))
                 return files_nomem(err);
         if (!json_is_object(parsed)) {
                 json_decref(parsed);

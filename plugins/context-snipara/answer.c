@@ -224,7 +224,7 @@ static int convert_content(const struct snipara_question *question, const json_t
         json_t *block;
         int r = 0;
 
-        json_array_foreach((json_t *)content, index, block) {
+        json_array_foreach ((json_t *)content, index, block) {
                 const json_t *text = json_object_get(block, "text");
                 const char *type = json_string_value(json_object_get(block, "type"));
 

@@ -181,7 +181,7 @@ static int collect(const json_t *document, struct snipara_tokens *tokens) {
         tokens->items = calloc(json_object_size(document) + 1, sizeof(*tokens->items));
         if (tokens->items == NULL)
                 return -ENOMEM;
-        json_object_foreach((json_t *)document, id, entry) {
+        json_object_foreach ((json_t *)document, id, entry) {
                 int r = read_entry(id, entry, &tokens->items[tokens->count]);
 
                 if (r < 0)

@@ -4,37 +4,10 @@
 
 #include "util.h"
 
+#include <snipara-sandbox/utf8.h>
+
 #define DEPTH_MAX 64u
 #define VALUES_MAX 200000u
-#define REPLACEMENT "\xEF\xBF\xBD"
-
-/* Length of the character at `bytes` (Unicode, table 3-7: no overlong forms, no surrogates); 0: not one. */
-static size_t character_length(const unsigned char *bytes, size_t size) {
-        unsigned char lead = bytes[0], low = 0x80, high = 0xBF;
-        size_t length;
-
-        if (lead < 0x80)
-                return 1;
-        if (lead < 0xC2 || lead > 0xF4)
-                return 0;
-        length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-        if (length > size)
-                return 0;
-        if (lead == 0xE0)
-                low = 0xA0;
-        else if (lead == 0xED)
-                high = 0x9F;
-        else if (lead == 0xF0)
-                low = 0x90;
-        else if (lead == 0xF4)
-                high = 0x8F;
-        if (bytes[1] < low || bytes[1] > high)
-                return 0;
-        for (size_t i = 2; i < length; i++)
-                if ((bytes[i] & 0xC0) != 0x80)
-                        return 0;
-        return length;
-}
 
 char *snipara_text_repair(struct sbx_bytes bytes, size_t *ret_size) {
         const unsigned char *data = bytes.data;
@@ -42,20 +15,20 @@ char *snipara_text_repair(struct sbx_bytes bytes, size_t *ret_size) {
         char *text;
 
         for (size_t i = 0; i<bytes.size; i += length> 0 ? length : 1) {
-                length = character_length(data + i, bytes.size - i);
+                length = sbx_utf8_length(data + i, bytes.size - i);
                 bad += length == 0;
         }
-        text = malloc(bytes.size + bad * (sizeof(REPLACEMENT) - 1) + 1);
+        text = malloc(bytes.size + bad * (sizeof(SBX_UTF8_REPLACEMENT) - 1) + 1);
         if (text == NULL)
                 return NULL;
         for (size_t i = 0; i<bytes.size; i += length> 0 ? length : 1) {
-                length = character_length(data + i, bytes.size - i);
+                length = sbx_utf8_length(data + i, bytes.size - i);
                 if (length > 0) {
                         memcpy(text + used, data + i, length);
                         used += length;
                 } else {
-                        memcpy(text + used, REPLACEMENT, sizeof(REPLACEMENT) - 1);
-                        used += sizeof(REPLACEMENT) - 1;
+                        memcpy(text + used, SBX_UTF8_REPLACEMENT, sizeof(SBX_UTF8_REPLACEMENT) - 1);
+                        used += sizeof(SBX_UTF8_REPLACEMENT) - 1;
                 }
         }
         text[used] = '\0';

@@ -229,7 +229,7 @@ int snipara_tool_adapt(const struct snipara_tool *tool, json_t *arguments, struc
         json_t *value;
         void *next;
 
-        json_object_foreach_safe(arguments, next, key, value) {
+        json_object_foreach_safe (arguments, next, key, value) {
                 if (json_is_null(value))
                         json_object_del(arguments, key);
         }

@@ -45,7 +45,7 @@ static int append_content(json_t *blocks, const json_t *content) {
 
         if (json_is_string(content))
                 return append_text(blocks, json_string_value(content), json_string_length(content));
-        json_array_foreach(content, index, part) {
+        json_array_foreach (content, index, part) {
                 const char *type = llm_json_string(part, "type");
                 const char *url = llm_json_string(json_object_get(part, "image_url"), "url");
                 const json_t *text = json_object_get(part, "text");
@@ -95,7 +95,7 @@ static int append_calls(json_t *blocks, const json_t *calls) {
         size_t index;
         int r = 0;
 
-        json_array_foreach(calls, index, call) {
+        json_array_foreach (calls, index, call) {
                 const json_t *function = json_object_get(call, "function");
                 const char *name = llm_json_string(function, "name");
 
@@ -144,7 +144,7 @@ static int add_system(struct llm_text *system, const json_t *content) {
                 llm_text_literal(system, "\n\n");
         if (json_is_string(content))
                 return llm_text_append(system, json_string_value(content), json_string_length(content));
-        json_array_foreach(content, index, part) {
+        json_array_foreach (content, index, part) {
                 const json_t *text = json_object_get(part, "text");
 
                 if (json_is_string(text))
@@ -187,7 +187,7 @@ static int set_messages(json_t *body, const json_t *request, struct sbx_error *e
 
         if (json_array_size(json_object_get(request, "messages")) == 0)
                 return sbx_error_set(err, -EINVAL, LLM_ORIGIN, NULL, "the request has no messages");
-        json_array_foreach(json_object_get(request, "messages"), index, message) {
+        json_array_foreach (json_object_get(request, "messages"), index, message) {
                 if (r == 0)
                         r = add_message(messages, &system, message);
                 if (r == -EINVAL)
@@ -251,8 +251,9 @@ static int set_tools(json_t *body, const json_t *request, struct sbx_error *err)
         size_t index;
         int r = set(body, "tools", tools);
 
-        json_array_foreach(json_object_get(request, "tools"), index, tool) if (r == 0) r =
-                append_tool(tools, json_object_get(tool, "function"));
+        json_array_foreach (json_object_get(request, "tools"), index, tool)
+                if (r == 0)
+                        r = append_tool(tools, json_object_get(tool, "function"));
         if (r == 0 && wants_json)
                 r = append_answer_tool(tools, request);
         if (r == -EINVAL)
@@ -278,8 +279,9 @@ static int set_stops(json_t *body, const json_t *request) {
 
         if (r == 0 && json_is_string(stop))
                 r = json_array_append(stops, (json_t *)stop) < 0 ? -ENOMEM : 0;
-        json_array_foreach(stop, index, item) if (r == 0 && json_is_string(item) &&
-                                                  json_array_append(stops, (json_t *)item) < 0) r = -ENOMEM;
+        json_array_foreach (stop, index, item)
+                if (r == 0 && json_is_string(item) && json_array_append(stops, (json_t *)item) < 0)
+                        r = -ENOMEM;
         if (r == 0 && json_array_size(stops) == 0)
                 json_object_del(body, "stop_sequences");
         return r;

@@ -69,8 +69,9 @@ int llm_anthropic_decode(const json_t *body, bool wants_json, struct llm_answer 
         if (!json_is_array(content))
                 return -EBADMSG;
         r = take_names(answer, body);
-        json_array_foreach(content, index, block) if (r == 0) r =
-                take_block(answer, block, index, wants_json, &answered);
+        json_array_foreach (content, index, block)
+                if (r == 0)
+                        r = take_block(answer, block, index, wants_json, &answered);
         take_usage(answer, json_object_get(body, "usage"));
         llm_answer_set_finish(answer, llm_json_string(body, "stop_reason"));
         answer->ended = true;

@@ -11,7 +11,7 @@ static int take_content(struct llm_answer *answer, const json_t *content) {
 
         if (json_is_string(content))
                 return llm_answer_say(answer, json_string_value(content), json_string_length(content));
-        json_array_foreach(content, index, part) {
+        json_array_foreach (content, index, part) {
                 const json_t *text = json_object_get(part, "text");
 
                 if (r == 0 && json_is_string(text))
@@ -51,7 +51,7 @@ static int take_calls(struct llm_answer *answer, const json_t *calls) {
         const json_t *call;
         size_t index;
 
-        json_array_foreach(calls, index, call) {
+        json_array_foreach (calls, index, call) {
                 const json_t *function = json_object_get(call, "function");
                 struct llm_tool_call *added = NULL;
                 int r = llm_answer_add_call(answer, (int64_t)index, llm_json_string(call, "id"),
@@ -145,8 +145,9 @@ int llm_openai_event(struct llm_stream *stream, const json_t *event, struct sbx_
         r = take_names(answer, event);
         if (r == 0)
                 r = take_content(answer, json_object_get(delta, "content"));
-        json_array_foreach(json_object_get(delta, "tool_calls"), index, fragment) if (r == 0) r =
-                take_fragment(answer, fragment);
+        json_array_foreach (json_object_get(delta, "tool_calls"), index, fragment)
+                if (r == 0)
+                        r = take_fragment(answer, fragment);
         take_usage(answer, json_object_get(event, "usage"));
         llm_answer_set_finish(answer, llm_json_string(choice, "finish_reason"));
         if (r == 0 && choice != NULL)

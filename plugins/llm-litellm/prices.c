@@ -67,7 +67,7 @@ static int read_file(const char *path, json_t **ret_models, struct sbx_error *er
                                      "It looks like {\"as_of\": \"2026-01-31\", \"models\": {\"openai/gpt-4o\": "
                                      "{\"input_per_million\": 2.5, \"output_per_million\": 10}}}.",
                                      "%s: not a JSON object with \"models\"", path);
-        json_object_foreach(models, name, entry) {
+        json_object_foreach (models, name, entry) {
                 r = check_entry(path, name, entry, err);
                 if (r < 0)
                         return r;
@@ -130,7 +130,7 @@ static const json_t *find_in(json_t *models, const char *name) {
 
         if (found != NULL)
                 return found;
-        json_object_foreach(models, key, entry) {
+        json_object_foreach (models, key, entry) {
                 size_t length = strlen(key);
 
                 if (length > longest && strncmp(key, name, length) == 0 && is_version(name + length)) {

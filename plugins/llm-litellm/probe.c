@@ -25,7 +25,7 @@ static void check_model(const struct sbx_probe_events *events, const struct llm_
         models = json_object_get(list, "data");
         if (json_array_size(models) == 0)
                 return;
-        json_array_foreach(models, index, model) {
+        json_array_foreach (models, index, model) {
                 const char *id = llm_json_string(model, "id");
 
                 if (id != NULL && (strstr(id, route->name) != NULL))

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include <snipara-sandbox/utf8.h>
+
 void llm_text_free(struct llm_text *text) {
         free(text->data);
         *text = (struct llm_text)LLM_TEXT(text->max);
@@ -69,39 +71,11 @@ int llm_text_printf(struct llm_text *text, const char *format, ...) {
         return 0;
 }
 
-/* Length of the UTF-8 character at `bytes` (Unicode, table 3-7: no overlong forms, no surrogates); 0: not one. */
-static size_t character_length(const unsigned char *bytes, size_t size) {
-        unsigned char lead = bytes[0], low = 0x80, high = 0xBF;
-        size_t length;
-
-        if (lead < 0x80)
-                return 1;
-        if (lead < 0xC2 || lead > 0xF4)
-                return 0;
-        length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-        if (length > size)
-                return 0;
-        if (lead == 0xE0)
-                low = 0xA0;
-        else if (lead == 0xED)
-                high = 0x9F;
-        else if (lead == 0xF0)
-                low = 0x90;
-        else if (lead == 0xF4)
-                high = 0x8F;
-        if (bytes[1] < low || bytes[1] > high)
-                return 0;
-        for (size_t i = 2; i < length; i++)
-                if ((bytes[i] & 0xC0) != 0x80)
-                        return 0;
-        return length;
-}
-
 bool llm_utf8_valid(const void *data, size_t size) {
         const unsigned char *bytes = data;
 
         for (size_t i = 0, length; i < size; i += length) {
-                length = character_length(bytes + i, size - i);
+                length = sbx_utf8_length(bytes + i, size - i);
                 if (length == 0)
                         return false;
         }
@@ -113,14 +87,14 @@ int llm_text_repaired(struct llm_text *text, const void *data, size_t size) {
         size_t run = 0, i = 0; /* bytes[run..i) are fine and are appended at once */
 
         while (i < size) {
-                size_t length = character_length(bytes + i, size - i);
+                size_t length = sbx_utf8_length(bytes + i, size - i);
 
                 if (length > 0) {
                         i += length;
                         continue;
                 }
                 llm_text_append(text, bytes + run, i - run);
-                llm_text_literal(text, "\xEF\xBF\xBD");
+                llm_text_literal(text, SBX_UTF8_REPLACEMENT);
                 run = ++i;
         }
         return llm_text_append(text, size > 0 ? bytes + run : (const unsigned char *)"", size - run);

@@ -60,7 +60,7 @@ static int decode_calls(const json_t *event, struct replay_entry *entry) {
         size_t i;
 
         entry->calls = json_array();
-        json_array_foreach(calls, i, call) {
+        json_array_foreach (calls, i, call) {
                 json_t *id = json_object_get(call, "id"), *name = json_object_get(call, "name");
                 json_t *decoded;
 

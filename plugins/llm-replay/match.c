@@ -53,7 +53,7 @@ static json_t *join_blocks(const json_t *blocks) {
         size_t i;
         bool first = true;
 
-        json_array_foreach(blocks, i, block) {
+        json_array_foreach (blocks, i, block) {
                 const json_t *part = json_object_get(block, "text");
                 const char *type = json_string_value(json_object_get(block, "type"));
                 json_t *joined;
@@ -104,7 +104,7 @@ static bool is_answer_of(const json_t *message, const struct replay_entry *entry
 
         if (!same_text(text, entry->content) || json_array_size(calls) != json_array_size(entry->calls))
                 return false;
-        json_array_foreach(calls, i, call) {
+        json_array_foreach (calls, i, call) {
                 if (!same_text(json_object_get(call, "id"), json_object_get(json_array_get(entry->calls, i), "id")))
                         return false;
         }

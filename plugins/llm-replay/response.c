@@ -80,7 +80,7 @@ static int send_calls(const struct stream *stream, const json_t *calls) {
         size_t i;
         int r = 0;
 
-        json_array_foreach(calls, i, call) {
+        json_array_foreach (calls, i, call) {
                 _cleanup_json_ json_t *piece = json_deep_copy(call);
 
                 if (piece == NULL || json_object_set_new(piece, "index", json_integer((json_int_t)i)) < 0)

@@ -97,9 +97,9 @@ static const json_t *result_of_call(const json_t *object, const json_t *call, si
         size_t i;
         const json_t *result;
 
-        json_array_foreach(results, i,
-                           result) if (json_is_string(id) &&
-                                       json_equal(id, json_object_get(result, "tool_call_id"))) return result;
+        json_array_foreach (results, i, result)
+                if (json_is_string(id) && json_equal(id, json_object_get(result, "tool_call_id")))
+                        return result;
         return json_is_string(id) ? NULL : json_array_get(results, index);
 }
 

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include <snipara-sandbox/utf8.h>
+
 void mcp_text_free(struct mcp_text *text) {
         free(text->data);
         *text = (struct mcp_text)MCP_TEXT(text->max);
@@ -69,34 +71,6 @@ int mcp_text_append_number(struct mcp_text *text, double value) {
         return mcp_text_append(text, digits, (size_t)size);
 }
 
-/* Length of the UTF-8 character at `bytes` (Unicode, table 3-7: no overlong forms, no surrogates); 0: not one. */
-static size_t character_length(const unsigned char *bytes, size_t size) {
-        unsigned char lead = bytes[0], low = 0x80, high = 0xBF;
-        size_t length;
-
-        if (lead < 0x80)
-                return 1;
-        if (lead < 0xC2 || lead > 0xF4)
-                return 0;
-        length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-        if (length > size)
-                return 0;
-        if (lead == 0xE0)
-                low = 0xA0;
-        else if (lead == 0xED)
-                high = 0x9F;
-        else if (lead == 0xF0)
-                low = 0x90;
-        else if (lead == 0xF4)
-                high = 0x8F;
-        if (bytes[1] < low || bytes[1] > high)
-                return 0;
-        for (size_t i = 2; i < length; i++)
-                if ((bytes[i] & 0xC0) != 0x80)
-                        return 0;
-        return length;
-}
-
 static void append_escape(struct mcp_text *text, unsigned char character) {
         char escape[8];
         int size;
@@ -123,7 +97,7 @@ int mcp_text_append_string(struct mcp_text *text, const void *data, size_t size)
 
         mcp_text_append(text, "\"", 1);
         while (i < size) {
-                size_t length = character_length(bytes + i, size - i);
+                size_t length = sbx_utf8_length(bytes + i, size - i);
 
                 if (length > 0 && bytes[i] >= 0x20 && bytes[i] != '"' && bytes[i] != '\\') {
                         i += length;
@@ -131,7 +105,7 @@ int mcp_text_append_string(struct mcp_text *text, const void *data, size_t size)
                 }
                 mcp_text_append(text, bytes + run, i - run);
                 if (length == 0)
-                        mcp_text_append(text, "\xEF\xBF\xBD", 3);
+                        mcp_text_append(text, SBX_UTF8_REPLACEMENT, 3);
                 else
                         append_escape(text, bytes[i]);
                 run = ++i;

@@ -58,7 +58,8 @@ static void check_options(struct run *run, const struct sbx_module *module, cons
         while (options[count].name != NULL)
                 count++;
         ok(run, count == 4, variant, "the whole option table is read, at the plugin's stride");
-        ok(run, strcmp(options[1].name, "number") == 0 && strcmp(options[1].default_value, "7") == 0 &&
+        ok(run,
+           strcmp(options[1].name, "number") == 0 && strcmp(options[1].default_value, "7") == 0 &&
                    options[1].minimum == 1 && options[1].maximum == 9 && strcmp(options[3].name, "fail") == 0,
            variant, "options keep their values");
         ok(run, options[0].struct_size == sizeof(options[0]) && options[3].struct_size == sizeof(options[0]), variant,
@@ -73,8 +74,10 @@ static void check_next_members(struct run *run, const struct sbx_module *module,
 
         ok(run, module->plugin.next_member_b == (next ? 62 : 0), variant, "descriptor's later members");
         ok(run, ops->next_member_b == (next ? 92 : 0), variant, "operations' later members");
-        ok(run, module->plugin.options[0].next_member_b == (next ? 72 : 0) &&
-                   module->plugin.options[1].next_member_a == (next ? 81 : 0), variant, "options' later members");
+        ok(run,
+           module->plugin.options[0].next_member_b == (next ? 72 : 0) &&
+                   module->plugin.options[1].next_member_a == (next ? 81 : 0),
+           variant, "options' later members");
 #endif
 }
 
@@ -84,13 +87,18 @@ static void on_report(void *data, int status, const char *subject, const char *d
 
 static void check_life(struct run *run, const struct sbx_module *module, const char *variant) {
         char *items[] = {"a", "b", NULL};
-        struct sbx_value values[] = {{.set = true, .string = "hello"}, {.set = true, .integer = 7},
-                                     {.set = true, .strings = items}, {.set = false}};
+        struct sbx_value values[] = {{.set = true, .string = "hello"},
+                                     {.set = true, .integer = 7},
+                                     {.set = true, .strings = items},
+                                     {.set = false}};
         const struct sbx_settings settings = {module->plugin.options, 4, values};
         const struct sbx_logger logger = {keep_log, run, SBX_LOG_DEBUG};
         const struct sbx_directories directories = {.libexec = "/libexec", .data = "/data"};
-        const struct sbx_host_setup setup = {.instance_name = "test", .plugin_name = module->plugin.name,
-                                             .settings = &settings, .logger = &logger, .directories = &directories};
+        const struct sbx_host_setup setup = {.instance_name = "test",
+                                             .plugin_name = module->plugin.name,
+                                             .settings = &settings,
+                                             .logger = &logger,
+                                             .directories = &directories};
         struct sbx_host_state *host = sbx_host_new(&setup);
         const struct sbx_sink_ops *ops = module->plugin.ops;
         const struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
@@ -138,7 +146,9 @@ static void test_backend(struct run *run, const char *variant) {
                 struct sbx_guest guest;
                 uint64_t beyond[4];
         } place = {.guest.struct_size = sizeof(place.guest), .beyond = {1, 2, 3, 4}};
-        const struct sbx_guest_spec spec = {.struct_size = sizeof(spec), .label = "x", .runtime = "python",
+        const struct sbx_guest_spec spec = {.struct_size = sizeof(spec),
+                                            .label = "x",
+                                            .runtime = "python",
                                             .limits = {.struct_size = sizeof(spec.limits)}};
         const struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
         const struct sbx_backend_ops *ops;
@@ -147,8 +157,10 @@ static void test_backend(struct run *run, const char *variant) {
         if (module == NULL)
                 return;
         ops = module->plugin.ops;
-        ok(run, ops->guest_start(&instance, &spec, &call, &place.guest, NULL) == 0 && place.guest.control_fd == -1 &&
-                   place.guest.report.size == 2, variant, "guest_start fills the guest");
+        ok(run,
+           ops->guest_start(&instance, &spec, &call, &place.guest, NULL) == 0 && place.guest.control_fd == -1 &&
+                   place.guest.report.size == 2,
+           variant, "guest_start fills the guest");
         ok(run, place.beyond[0] == 1 && place.beyond[3] == 4, variant, "and writes nothing beyond it");
         ok(run, ops->guest_limit == NULL && ops->prepare == NULL, variant, "operations that it lacks are NULL");
 #ifdef SBX_ABI_TEST_NEXT

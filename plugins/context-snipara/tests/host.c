@@ -231,7 +231,8 @@ int main(int argc, char **argv) {
         void *symbol = handle != NULL ? dlsym(handle, SBX_PLUGIN_ENTRY_SYMBOL) : NULL;
 
         if (symbol == NULL) {
-                fprintf(stderr, "usage: context-snipara-host PLUGIN [WORD...] (%s)\n", argc > 1 ? dlerror() : "no plugin");
+                fprintf(stderr, "usage: context-snipara-host PLUGIN [WORD...] (%s)\n",
+                        argc > 1 ? dlerror() : "no plugin");
                 return 2;
         }
         memcpy(&entry, &symbol, sizeof(entry));

@@ -390,9 +390,9 @@ const json_t *fake_run_event(const struct fake_run *fake, const char *name, unsi
         const json_t *event;
         size_t index;
 
-        json_array_foreach(fake->told, index,
-                           event) if (strcmp(json_string_value(json_object_get(event, "event")), name) == 0 &&
-                                      number-- == 0) return event;
+        json_array_foreach (fake->told, index, event)
+                if (strcmp(json_string_value(json_object_get(event, "event")), name) == 0 && number-- == 0)
+                        return event;
         return NULL;
 }
 

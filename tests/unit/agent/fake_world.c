@@ -306,7 +306,7 @@ static json_t *tool_calls_of(const json_t *tools) {
         const json_t *tool;
         size_t i;
 
-        json_array_foreach(tools, i, tool) {
+        json_array_foreach (tools, i, tool) {
                 char *arguments = json_dumps(json_array_get(tool, 1), JSON_COMPACT);
                 char id[32];
 
@@ -502,7 +502,7 @@ unsigned world_told(const struct world *world, const char *event) {
         const json_t *told;
         size_t i;
 
-        json_array_foreach(world->told, i, told) count +=
-                strcmp(json_string_value(json_object_get(told, "event")), event) == 0;
+        json_array_foreach (world->told, i, told)
+                count += strcmp(json_string_value(json_object_get(told, "event")), event) == 0;
         return count;
 }

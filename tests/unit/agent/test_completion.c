@@ -67,7 +67,7 @@ static void test_tool_list(void **state) {
         completion = fake_run_complete(&fake);
         tools = json_object_get(json_array_get(fake.provider.requests, 0), "tools");
         assert_true(json_array_size(tools) > 5);
-        json_array_foreach(tools, index, tool) {
+        json_array_foreach (tools, index, tool) {
                 const json_t *function = json_object_get(tool, "function");
 
                 assert_true(json_is_object(json_object_get(function, "parameters")));

@@ -175,7 +175,7 @@ static void test_two_hundred(void **state) {
         assert_int_equal(sbx_queries_ask(&fake.place, queries, COUNT, COUNT, 0, results, &fake.err), 0);
         assert_int_equal(fake.provider.most, COUNT);
         assert_int_equal(json_array_size(results), COUNT);
-        json_array_foreach(results, index, result)
+        json_array_foreach (results, index, result)
                 assert_string_equal(json_string_value(json_object_get(result, "response")), "one of many");
         assert_int_equal(fake.run.budget.calls, COUNT);
         assert_int_equal(fake.run.budget.tokens_out, 5 * COUNT);

@@ -22,9 +22,16 @@ static const struct sbx_option no_options[] = {{.name = NULL}};
 static struct sbx_module sink_module(void) {
         return (struct sbx_module){
                 .path = (char *)"/opt/sink-test.so",
-                .plugin = {.struct_size = sizeof(struct sbx_plugin), .abi_major = SBX_ABI_MAJOR,
-                           .kind = SBX_PLUGIN_SINK, .name = "sink-test", .version = "1", .summary = "A test",
-                           .license = "Apache-2.0", .options = no_options, .ops = &sink_ops, .open = test_open,
+                .plugin = {.struct_size = sizeof(struct sbx_plugin),
+                           .abi_major = SBX_ABI_MAJOR,
+                           .kind = SBX_PLUGIN_SINK,
+                           .name = "sink-test",
+                           .version = "1",
+                           .summary = "A test",
+                           .license = "Apache-2.0",
+                           .options = no_options,
+                           .ops = &sink_ops,
+                           .open = test_open,
                            .close = test_close},
         };
 }
@@ -41,8 +48,10 @@ static void assert_refused(const struct sbx_module *module, const char *words) {
 static void names_of_plugins(void **state) {
         static const char *const good[] = {"sink-jsonl", "a", "backend-local2",
                                            "a23456789012345678901234567890123456789012345678901234567890123"};
-        static const char *const bad[] = {"", "-a", "2a", "Sink", "a_b", "a.b", "../a", "a/b", "a b", "a\n", "\xc3\xa4",
-                                          "a234567890123456789012345678901234567890123456789012345678901234"};
+        static const char *const bad[] = {
+                "",    "-a",  "2a",       "Sink",
+                "a_b", "a.b", "../a",     "a/b",
+                "a b", "a\n", "\xc3\xa4", "a234567890123456789012345678901234567890123456789012345678901234"};
 
         for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
                 assert_true(sbx_plugin_name_valid(good[i]));

@@ -14,21 +14,28 @@ static void keep_log(void *data, int level, const char *message) {
 
 static const struct sbx_logger logger = {keep_log, NULL, SBX_LOG_DEBUG};
 
-#define OPTION(kind, text) \
-        {.struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##kind, .name = (text), .help = "h"}
+#define OPTION(kind, text)                                                                                             \
+        { .struct_size = sizeof(struct sbx_option), .type = SBX_OPTION_##kind, .name = (text), .help = "h" }
 
 static const struct sbx_option table[] = {
-        OPTION(BOOL, "bool"), OPTION(INT, "int"), OPTION(SIZE, "size"), OPTION(DURATION, "duration"),
-        OPTION(FLOAT, "float"), OPTION(STRING, "string"), OPTION(ENUM, "enum"), OPTION(PATH, "path"),
-        OPTION(STRINGS, "strings"), OPTION(STRING, "unset"), OPTION(INT, "unset_int"), {.name = NULL},
+        OPTION(BOOL, "bool"),       OPTION(INT, "int"),       OPTION(SIZE, "size"),     OPTION(DURATION, "duration"),
+        OPTION(FLOAT, "float"),     OPTION(STRING, "string"), OPTION(ENUM, "enum"),     OPTION(PATH, "path"),
+        OPTION(STRINGS, "strings"), OPTION(STRING, "unset"),  OPTION(INT, "unset_int"), {.name = NULL},
 };
 static char *strings[] = {(char *)"a", (char *)"b", NULL};
 static char *no_strings[] = {NULL};
 static struct sbx_value values[] = {
-        {.set = true, .boolean = true}, {.set = true, .integer = -7}, {.set = true, .integer = 1024},
-        {.set = true, .integer = 1500}, {.set = true, .real = 0.5}, {.set = true, .string = "text"},
-        {.set = true, .string = "word"}, {.set = true, .string = "/a/b"}, {.set = true, .strings = strings},
-        {.strings = no_strings}, {.integer = 3},
+        {.set = true, .boolean = true},
+        {.set = true, .integer = -7},
+        {.set = true, .integer = 1024},
+        {.set = true, .integer = 1500},
+        {.set = true, .real = 0.5},
+        {.set = true, .string = "text"},
+        {.set = true, .string = "word"},
+        {.set = true, .string = "/a/b"},
+        {.set = true, .strings = strings},
+        {.strings = no_strings},
+        {.integer = 3},
 };
 static const struct sbx_settings settings = {table, sizeof(table) / sizeof(table[0]) - 1, values};
 
@@ -41,12 +48,17 @@ struct fixture {
 
 static struct fixture *make_host(bool build_tree) {
         struct fixture *fixture = calloc(1, sizeof(*fixture));
-        const struct sbx_host_setup setup = {.instance_name = "here", .plugin_name = "sink-test", .settings = &settings,
-                                             .logger = &logger, .directories = &fixture->directories,
+        const struct sbx_host_setup setup = {.instance_name = "here",
+                                             .plugin_name = "sink-test",
+                                             .settings = &settings,
+                                             .logger = &logger,
+                                             .directories = &fixture->directories,
                                              .tools = &fixture->tools};
 
-        fixture->directories = (struct sbx_directories){.plugins = (char *)"/p", .libexec = (char *)"/l",
-                                                        .guests = (char *)"/g", .data = (char *)"/d",
+        fixture->directories = (struct sbx_directories){.plugins = (char *)"/p",
+                                                        .libexec = (char *)"/l",
+                                                        .guests = (char *)"/g",
+                                                        .data = (char *)"/d",
                                                         .config = (char *)"/c",
                                                         .build_tree = build_tree};
         fixture->state = sbx_host_new(&setup);
@@ -259,13 +271,16 @@ static void tools_are_read_at_each_call(void **state) {
 
 /* Secrets go to the kind of plugin that needs them, and to no other. */
 static void settings_and_environment(void **state) {
-        const char *const flags[] = {"api_key=sk-1", "snipara_api_key=snp-1", "temperature=0.25",
-                                     "memory_enabled=true", NULL};
-        struct sbx_runtime_options options = {.struct_size = sizeof(options), .settings = flags,
-                                              .directory = scratch_directory};
+        const char *const flags[] = {"api_key=sk-1", "snipara_api_key=snp-1", "temperature=0.25", "memory_enabled=true",
+                                     NULL};
+        struct sbx_runtime_options options = {
+                .struct_size = sizeof(options), .settings = flags, .directory = scratch_directory};
         struct fixture *f = calloc(1, sizeof(*f));
-        struct sbx_host_setup setup = {.instance_name = "here", .plugin_name = "llm-test", .settings = &settings,
-                                       .logger = &logger, .directories = &f->directories};
+        struct sbx_host_setup setup = {.instance_name = "here",
+                                       .plugin_name = "llm-test",
+                                       .settings = &settings,
+                                       .logger = &logger,
+                                       .directories = &f->directories};
         struct sbx_config *config = NULL;
         static const struct {
                 uint32_t kind;

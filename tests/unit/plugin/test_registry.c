@@ -43,8 +43,8 @@ static struct fixture *make(const char *plugins) {
         options.directory = scratch_directory;
         pthread_mutex_init(&f->lock, NULL);
         f->logger = (struct sbx_logger){keep_log, f, SBX_LOG_DEBUG};
-        f->directories = (struct sbx_directories){.plugins = getenv("PLUGINS"), .libexec = (char *)"/l",
-                                                        .data = (char *)"/d"};
+        f->directories =
+                (struct sbx_directories){.plugins = getenv("PLUGINS"), .libexec = (char *)"/l", .data = (char *)"/d"};
         if (sbx_config_load(&options, &f->logger, &f->config, &err) < 0 ||
             sbx_registry_new(f->config, &f->logger, &f->directories, NULL, &f->registry, &err) < 0)
                 fail_msg("%s. %s", err.message, err.hint);
@@ -195,7 +195,8 @@ static void another_kind_is_refused_and_not_held_against_it(void **state) {
 /* ---- failures ---------------------------------------------------------------------------------------------- */
 
 static void a_failure_is_remembered(void **state) {
-        static const char *const modes[][2] = {{"open", "the lock is jammed"}, {"start", "the wheel does not turn"},
+        static const char *const modes[][2] = {{"open", "the lock is jammed"},
+                                               {"start", "the wheel does not turn"},
                                                {"silently", "start() failed: Input/output error"}};
 
         for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
@@ -311,8 +312,8 @@ struct request {
 static void *ask(void *data) {
         struct request *request = data;
 
-        request->result = sbx_registry_get(request->fixture->registry, "a", SBX_PLUGIN_SINK, NULL, &request->instance,
-                                           NULL);
+        request->result =
+                sbx_registry_get(request->fixture->registry, "a", SBX_PLUGIN_SINK, NULL, &request->instance, NULL);
         return NULL;
 }
 

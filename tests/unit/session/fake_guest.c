@@ -355,7 +355,7 @@ int sbx_guest_get(struct sbx_guest_process *guest, const json_t *names, const st
         json_t *variables = json_object(), *name;
         size_t index;
 
-        json_array_foreach(guest->names, index, name) {
+        json_array_foreach (guest->names, index, name) {
                 json_object_set_new(variables, json_string_value(name),
                                     json_pack("{s:s, s:s, s:i}", "type", "int", "repr", "1", "json", 1));
         }

@@ -47,7 +47,7 @@ static const char *names_of(struct sbx_tools *tools, enum sbx_tool_caller caller
 
         assert_int_equal(sbx_tools_list_for(tools, caller, &list, NULL), 0);
         text[0] = '\0';
-        json_array_foreach(list, index, tool) {
+        json_array_foreach (list, index, tool) {
                 size_t size = strlen(text);
 
                 snprintf(text + size, sizeof(text) - size, "%s%s", size > 0 ? " " : "",

@@ -568,7 +568,7 @@ static const char *listed(struct bench *bench, const char *path, const char *pat
                          json_pack("{s:s, s:s, s:b}", "path", at(bench, path), "pattern", pattern, "recursive",
                                    (int)recursive)));
         text[0] = '\0';
-        json_array_foreach(json_object_get(bench->report, "files"), index, file) {
+        json_array_foreach (json_object_get(bench->report, "files"), index, file) {
                 size_t size = strlen(text);
                 const char *whole = json_string_value(json_object_get(file, "path")), *slash = strrchr(whole, '/');
 
