@@ -66,7 +66,7 @@ class Headers:
     """All headers of INCLUDE_DIR/snipara-sandbox."""
 
     def __init__(self, include_dir):
-        self.structs, self.enums, self.constants, self.functions, self.files = {}, {}, [], {}, []
+        self.structs, self.enums, self.constants, self.functions, self.files = {}, {}, {}, {}, []
         for path in sorted(pathlib.Path(include_dir, "snipara-sandbox").glob("*.h")):
             self.files.append(path.name)
             text = COMMENT.sub(" ", path.read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ class Headers:
                 raise ValueError("%s: a struct that can't be read" % path.name)
             for name, body in ENUM.findall(text):
                 self.enums[name] = re.findall(r"\b(SBX_\w+)\b\s*=", body)
-            self.constants += [name for name, value in DEFINE.findall(text)]
+            self.constants.update(DEFINE.findall(text))
             found = FUNCTION.findall(text)
             if len(found) < len(re.findall(r"^SBX_API ", text, re.M)):
                 raise ValueError("%s: a function that can't be read" % path.name)

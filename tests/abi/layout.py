@@ -35,9 +35,9 @@ def quoted(text):
 def program(headers):
     lines = ["#include <snipara-sandbox/%s>" % name for name in headers.files]
     lines += ["int main(void) {"]
-    for name in headers.constants:
-        kind = '%s' if name.endswith("_SYMBOL") else '%lld'
-        value = name if name.endswith("_SYMBOL") else "(long long)%s" % name
+    for name, text in headers.constants.items():
+        kind = '%s' if text.startswith('"') else '%lld'
+        value = name if text.startswith('"') else "(long long)%s" % name
         lines.append('printf("define %s %s\\n", %s);' % (name, kind, value))
     for enum, values in headers.enums.items():
         lines += ['printf("enum %s %s %%lld\\n", (long long)%s);' % (enum, value, value) for value in values]
