@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import main  # noqa: E402
 from cli_case import Terminal  # noqa: E402
-from run_case import RunCase  # noqa: E402
+from run_case import KEY, RunCase  # noqa: E402
 
 ISSUES = ["orders.csv: id 2 appears 2 times", "orders.csv: row 3 has no amount", "customers.csv: row 1 has no name"]
 
@@ -84,6 +84,34 @@ class Survey(RunCase):
         names = {tool["function"]["name"] for tool in first["tools"]}
         self.assertLessEqual({"execute_python", "file_read", "list_files", "snipara_sub_complete"}, names)
         self.assertTrue(names.isdisjoint({"destroy_session", "snipara_agent_run", "execute"}), names)
+
+    def test_anthropic(self):
+        """The same over Anthropic's Messages API."""
+        result = self.result("run", "--model", "anthropic/claude-3-5-haiku-latest", "Find the data quality issues in ./data")
+        self.assertEqual(set(result["response"].splitlines()[1:]), set(ISSUES))
+        self.assertEqual({entry["path"] for entry in self.server.requests()}, {"/v1/messages"})
+        self.assertGreater(result["total_cost_usd"], 0)
+
+    def test_no_secret_in_a_request(self):
+        """Neither code nor files bring a key into what the model reads."""
+        self.write(".env", f"OPENAI_API_KEY={KEY}\nSNIPARA_API_KEY=snp-{KEY}\n")
+        self.write("spy.mjs", """
+const code = `import os
+print(dict(os.environ))
+for name in (".env", "data/../.env", "/proc/self/environ"):
+    try:
+        print(tools.file_read(path=name))
+    except Exception as error:
+        print(type(error).__name__)`;
+export const answer = (request, { turn }) => (turn === 0 ? { toolCalls: [
+  { name: "execute_python", arguments: { code } }, { name: "file_read", arguments: { path: ".env" } },
+  { name: "list_files", arguments: { path: ".", recursive: true } } ] } : { content: "done" });
+""")
+        self.model(self.project / "spy.mjs")
+        self.result("run", "go")
+        bodies = json.dumps([entry["body"] for entry in self.requests()])
+        self.assertIn("ToolError", bodies)
+        self.assertNotIn(KEY, bodies)
 
     def test_no_sub_calls(self):
         self.result("run", "--no-sub-calls", "Find the issues")
