@@ -293,6 +293,62 @@ export const answer = (request, { turn }) => (turn === 0 ? { toolCalls: calls } 
         self.assertEqual(process.returncode, 130)
 
 
+class Resume(RunCase):
+    def start_and_wait(self, signal_number):
+        """Stops a run while it waits for its third answer, and returns its id."""
+        waits = self.project / "waits"
+        waits.touch()
+        self.write("waits.mjs", """
+import { existsSync, rmSync } from "node:fs";
+export async function answer(request, { turn, argument }) {
+  if (turn === 2 && existsSync(argument)) { rmSync(argument); await new Promise(() => {}); }
+  return turn < 4 ? { toolCalls: [{ name: "execute_python", arguments: {
+    code: `total = globals().get("total", 0) + ${turn + 1}; total` } }] } : { content: "the answer" };
+}
+""")
+        self.model(self.project / "waits.mjs", waits)
+        process = self.popen("run", "--events", "--var", "text=waits.mjs", "go")
+        self.addCleanup(process.kill)
+        run_id = json.loads(process.stderr.readline())["trajectory_id"]
+        while waits.exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal_number)
+        process.communicate(timeout=60)
+        self.assertEqual(len(self.requests()), 2)
+        return run_id
+
+    def check(self, signal_number):
+        run_id = self.start_and_wait(signal_number)
+        result = self.result("run", "--resume", run_id[:8])
+        self.assertEqual((result["trajectory_id"], result["response"], result["total_calls"], result["total_tool_calls"]),
+                         (run_id, "the answer", 5, 4))
+        self.assertEqual(len(self.requests()), 5)  # the two answers before the stop were not asked for again
+        self.assertIn("10", self.requests()[-1]["body"]["messages"][-1]["content"])  # 1 + 2 + 3 + 4: variables were there
+        self.assertTrue(result["notices"])
+        self.ok("logs", "verify", run_id)
+        done = self.command("run", "--resume", run_id)
+        self.assertEqual((done.returncode, done.stdout), (0, "the answer\n"))
+        self.assertIn("ended", done.stderr)
+
+    def test_after_a_kill(self):
+        self.check(signal.SIGKILL)
+
+    def test_after_ctrl_c(self):
+        self.check(signal.SIGINT)
+
+    def test_a_run_that_goes_on_is_not_resumed_twice(self):
+        waits = self.project / "asked"
+        self.write("slow.mjs", "import { writeFileSync } from 'node:fs';\nexport async function answer(request, { argument }) {"
+                   " writeFileSync(argument, ''); await new Promise(() => {}); }\n")
+        self.model(self.project / "slow.mjs", waits)
+        process = self.popen("run", "--events", "go")
+        self.addCleanup(process.kill)
+        run_id = json.loads(process.stderr.readline())["trajectory_id"]
+        self.fails(2, "run", "--resume", run_id, says="another process", env=self.variables)
+        process.kill()
+        process.communicate()
+
+
 class Always(RunCase):
     """code_mode = "always": code of plain executions calls back, within the budget of one completion."""
 
