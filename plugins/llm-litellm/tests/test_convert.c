@@ -148,8 +148,8 @@ static void test_anthropic_refusals(void **state) {
                 "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"video\"}]}]}",
                 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{}]}",
                 "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"response_format\":{\"type\":\"json_schema\"}}",
-                "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:"
-                "x\"}}]}]}",
+                ("{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\","
+                 "\"image_url\":{\"url\":\"data:x\"}}]}]}"),
         };
         static const struct llm_manner plain = {0};
 

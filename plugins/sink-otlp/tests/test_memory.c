@@ -16,20 +16,20 @@ static void free_span(void *data, char *json) {
 }
 
 static const char *const events[] = {
-        "{\"trajectory_id\":\"a\",\"event\":\"run_started\",\"model\":\"openai/"
-        "gpt-4o\",\"provider\":\"p\",\"kind\":\"agent\","
-        "\"prompt\":\"do\",\"system\":\"be\",\"timestamp\":\"2026-11-21T03:00:00Z\"}",
-        "{\"trajectory_id\":\"a\",\"event\":\"completion\",\"call_id\":\"b\",\"model\":\"m\",\"finish_reason\":"
-        "\"stop\","
-        "\"prompt\":\"do\",\"response\":\"a long answer that is cut\",\"input_tokens\":1,\"estimated_cost_usd\":0.5,"
-        "\"tool_calls\":[{\"id\":\"c\",\"name\":\"t\",\"arguments\":{\"x\":\"a long argument that is cut\"}}],"
-        "\"tool_results\":[{\"tool_call_id\":\"c\",\"content\":\"r\",\"is_error\":true}]}",
-        "{\"trajectory_id\":\"a\",\"event\":\"execution\",\"call_id\":\"d\",\"parent_call_id\":\"b\",\"key\":\"1.t4\","
-        "\"end\":\"error\",\"prompt\":\"1\",\"response\":\"2\",\"repl_results\":[{\"error\":\"E\",\"truncated\":false}]"
-        "}",
+        ("{\"trajectory_id\":\"a\",\"event\":\"run_started\",\"model\":\"openai/"
+         "gpt-4o\",\"provider\":\"p\",\"kind\":\"agent\","
+         "\"prompt\":\"do\",\"system\":\"be\",\"timestamp\":\"2026-11-21T03:00:00Z\"}"),
+        ("{\"trajectory_id\":\"a\",\"event\":\"completion\",\"call_id\":\"b\",\"model\":\"m\",\"finish_reason\":"
+         "\"stop\","
+         "\"prompt\":\"do\",\"response\":\"a long answer that is cut\",\"input_tokens\":1,\"estimated_cost_usd\":0.5,"
+         "\"tool_calls\":[{\"id\":\"c\",\"name\":\"t\",\"arguments\":{\"x\":\"a long argument that is cut\"}}],"
+         "\"tool_results\":[{\"tool_call_id\":\"c\",\"content\":\"r\",\"is_error\":true}]}"),
+        ("{\"trajectory_id\":\"a\",\"event\":\"execution\",\"call_id\":\"d\",\"parent_call_id\":\"b\","
+         "\"key\":\"1.t4\",\"end\":\"error\",\"prompt\":\"1\",\"response\":\"2\","
+         "\"repl_results\":[{\"error\":\"E\",\"truncated\":false}]}"),
         "{\"trajectory_id\":\"a\",\"event\":\"check\",\"call_id\":\"e\",\"passed\":true,\"prompt\":\"1\"}",
-        "{\"trajectory_id\":\"a\",\"event\":\"tool_call\",\"call_id\":\"f\",\"tool_calls\":[{\"id\":\"c\",\"name\":"
-        "\"t\"}]}",
+        ("{\"trajectory_id\":\"a\",\"event\":\"tool_call\",\"call_id\":\"f\",\"tool_calls\":[{\"id\":\"c\",\"name\":"
+         "\"t\"}]}"),
         "{\"trajectory_id\":\"a\",\"event\":\"run_ended\",\"end\":\"timeout\",\"answer\":\"so far\",\"total_calls\":3}",
 };
 
