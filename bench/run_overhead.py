@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the loop of `run` costs by itself: the same requests are sent to the same mock server by a plain HTTP client, and the
 difference is the loop's: a model call, a tool call with an execution in a warm session, journal and trajectory for each
-turn. Then many sub-calls at once, against the slowest of them. Prints one JSON object.
+turn. A short run is subtracted from a long one, so that starting the program and the session does not count. Then many sub-calls at once, against the slowest of them. Prints one JSON object.
 
     SNIPARA_SANDBOX=PROGRAM python3 bench/run_overhead.py [--turns N] [--parallel N] [--rounds N]
 """
@@ -62,11 +62,17 @@ def main():
     options = parser.parse_args()
 
     whole, plain = [], []
+    few = options.turns // 4
     for _ in range(options.rounds):
-        model = start("turns.mjs", options.turns)
-        whole.append(run(model)["duration_ms"] / options.turns)
-        plain.append(replay(model, [entry["body"] for entry in model.requests()]) / options.turns)
-        model.stop()
+        took = {}
+        for turns in (few, options.turns):
+            model = start("turns.mjs", turns)
+            run(model)  # the mock warms up as well
+            model.forget()
+            took[turns] = run(model)["duration_ms"], replay(model, [entry["body"] for entry in model.requests()])
+            model.stop()
+        for kind, list_of_ms in enumerate((whole, plain)):
+            list_of_ms.append((took[options.turns][kind] - took[few][kind]) / (options.turns - few))
     model = start("parallel.mjs", options.parallel)
     seconds = float(run(model, "--max-sub-calls", "5000", "--set", "max_parallel=256")["response"])
     model.stop()

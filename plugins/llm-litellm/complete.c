@@ -5,6 +5,7 @@
 #include <locale.h>
 
 #include "errors.h"
+#include "lift.h"
 #include "receive.h"
 #include "retry.h"
 #include "util.h"
@@ -18,7 +19,8 @@ struct completion {
         const struct sbx_provider_events *events; /* NULL: nothing is streamed */
         const struct sbx_call *call;
         const struct llm_dialect *dialect;
-        json_t *request;
+        json_t *request;          /* for an API of OpenAI's kind without what is in `lifted` */
+        struct llm_lifted lifted; /* borrowed from the caller's request */
         struct llm_route route;
         struct llm_manner manner;
         struct llm_text body;
@@ -229,9 +231,17 @@ static int respond(const struct completion *completion, struct llm_receiver *rec
 /* ---- attempts ---- */
 
 static int encode(struct completion *completion, struct sbx_error *err) {
+        _cleanup_text_ struct llm_text shell = LLM_TEXT(REQUEST_MAX);
+        int r = completion->dialect->encode(completion->request, &completion->route, &completion->manner, &shell, err);
+
+        if (r < 0)
+                return r;
         llm_text_clear(&completion->body);
-        return completion->dialect->encode(completion->request, &completion->route, &completion->manner,
-                                           &completion->body, err);
+        if (llm_lift_in(llm_text_bytes(&shell), &completion->lifted, &completion->body))
+                return 0;
+        return completion->body.error == -EFBIG ? sbx_error_set(err, -E2BIG, LLM_ORIGIN, NULL,
+                                                                "the request is larger than %zu bytes", REQUEST_MAX)
+                                                : llm_nomem(err);
 }
 
 /* 1: try again. */
@@ -278,10 +288,33 @@ static int run(struct completion *completion, struct sbx_output *ret_response, s
         }
 }
 
+/* The request without its large members. -EBADMSG, -ENOMEM. */
+static int parse_shell(struct completion *completion, struct sbx_bytes request) {
+        _cleanup_text_ struct llm_text shell = LLM_TEXT(REQUEST_MAX + 64);
+
+        if (!llm_lift_out(request, &completion->lifted, &shell))
+                return shell.error == -ENOMEM ? -ENOMEM : llm_json_parse(request, &completion->request, NULL);
+        return llm_json_parse(llm_text_bytes(&shell), &completion->request, NULL);
+}
+
+/* Anthropic's API has another form for a conversation: that is made from all of it. */
+static int parse_whole(struct completion *completion, struct sbx_bytes request, struct sbx_error *err) {
+        json_t *whole = NULL;
+        int r = llm_json_parse(request, &whole, NULL);
+
+        if (r < 0)
+                return r == -ENOMEM ? llm_nomem(err)
+                                    : sbx_error_set(err, -EINVAL, LLM_ORIGIN, NULL, "the request is not a JSON object");
+        json_decref(completion->request);
+        completion->request = whole;
+        completion->lifted = (struct llm_lifted){0};
+        return 0;
+}
+
 static int begin(struct completion *completion, struct sbx_bytes request, struct sbx_error *err) {
         const struct llm_settings *settings = &completion->instance->settings;
         const char *model;
-        int r = request.size <= REQUEST_MAX ? llm_json_parse(request, &completion->request, NULL) : -E2BIG;
+        int r = request.size <= REQUEST_MAX ? parse_shell(completion, request) : -E2BIG;
 
         if (r == -ENOMEM)
                 return llm_nomem(err);
@@ -299,6 +332,11 @@ static int begin(struct completion *completion, struct sbx_bytes request, struct
         if (r < 0)
                 return r;
         completion->dialect = completion->route.provider->api == LLM_API_ANTHROPIC ? &llm_anthropic : &llm_openai;
+        if (completion->dialect == &llm_anthropic) {
+                r = parse_whole(completion, request, err);
+                if (r < 0)
+                        return r;
+        }
         completion->manner = (struct llm_manner){.stream = completion->events != NULL,
                                                  .has_temperature = settings->has_temperature,
                                                  .temperature = settings->temperature};
