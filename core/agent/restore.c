@@ -258,9 +258,15 @@ static int restore(struct sbx_run *run, struct sbx_error *err) {
         if (r < 0)
                 return sbx_error_set(err, r, SBX_AGENT_ORIGIN, NULL, "the run's sessions can't be restored: %s",
                                      SBX_ERRNO_TEXT(r));
-        if (restoring.again > 0)
+        if (restoring.again > 0 && restoring.different == 0)
                 sbx_run_notice(
-                        run, "%u recorded executions were run again to restore the run's sessions; %u ended otherwise.",
+                        run,
+                        "The session's variables were restored by running its %u executions again; all ended as before.",
+                        restoring.again);
+        else if (restoring.again > 0)
+                sbx_run_notice(
+                        run,
+                        "The session's variables were restored by running its %u executions again; %u ended otherwise.",
                         restoring.again, restoring.different);
         return 0;
 }
