@@ -185,9 +185,23 @@ static void set_deadline(struct sbx_prepared *prepared, const struct sbx_call *c
         prepared->run.call = &prepared->call;
 }
 
+/* A mistyped environment is told before the model is paid for the code that could not run there. It is not started yet:
+ * not every run executes code. */
+static int check_environment(const struct sbx_run *run, struct sbx_error *err) {
+        const struct sbx_plugin_entry *entry = sbx_config_plugin_find(run->parts->config, run->environment);
+
+        if (entry != NULL && entry->enabled)
+                return 0;
+        return sbx_error_set(err, -ENOENT, SBX_AGENT_ORIGIN, "'snipara-sandbox doctor' lists the plugin entries.",
+                             "there is no backend \"%.128s\"", run->environment);
+}
+
 static int find_provider(struct sbx_prepared *prepared, struct sbx_error *err) {
         const char *name = json_string_value(json_object_get(prepared->request, "provider"));
+        int r = check_environment(&prepared->run, err);
 
+        if (r < 0)
+                return r;
         return sbx_model_provider(prepared->run.parts, name, &prepared->call, &prepared->run.provider, err);
 }
 

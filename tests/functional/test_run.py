@@ -235,6 +235,8 @@ class Failures(RunCase):
         self.fails(2, "run", "--var", "x=/no/such/file", "go", says="/no/such/file")
         self.fails(2, "run", "--check", "nosuch.py", "go", says="nosuch.py")
         self.fails(2, "run", "--resume", "ffffffff", says="ffffffff")
+        self.fails(2, "run", "--env", "nosuch", "go", says="nosuch")
+        self.fails(2, "run", "--backend", "nosuch", "go", says="nosuch")
         self.fails(2, "run", "   ", says="empty")
 
     def test_show_config(self):
