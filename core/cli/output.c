@@ -195,7 +195,8 @@ int sbx_cli_print_json(const struct sbx_cli_stream *stream, const json_t *value,
         int r = 0;
 
         if (indented) {
-                text = json_dumps(value, JSON_INDENT(2) | JSON_ENCODE_ANY);
+                /* 15 digits: the 17 that tell neighbours apart are noise to people, as in 0.00026729999999999999. */
+                text = json_dumps(value, JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
                 r = text == NULL ? -ENOMEM : sbx_buffer_append_text(&out, text);
         } else {
                 r = sbx_json_encode(value, &out);
