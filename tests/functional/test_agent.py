@@ -162,8 +162,9 @@ class Kills(RunCase):
         whole = json.loads(output)
         self.assertEqual(whole["answer"], str(SUM))
         events = sum(line.startswith("{") for line in errors.splitlines())
-        killed = uncertain = 0
-        for _ in range(KILLS):
+        killed = uncertain = tries = 0
+        while killed < KILLS and tries < 10 * KILLS:  # some end before they are killed: those don't count
+            tries += 1
             before = self.memories()
             run_id, code = self.killed_run(chance, events)
             killed += code == -signal.SIGKILL
@@ -185,8 +186,8 @@ class Kills(RunCase):
             ids = [line["call_id"] for line in lines if line.get("call_id")]
             self.assertEqual(len(ids), len(set(ids)))
             self.assertEqual(lines[-1].get("total_tokens"), whole["total_tokens"])
-        note(f"{killed} of {KILLS} runs were killed before their end; {uncertain} said that a call may have happened")
-        self.assertGreater(killed, KILLS // 2)
+        note(f"{killed} of {tries} runs were killed before their end; {uncertain} said that a call may have happened")
+        self.assertEqual(killed, KILLS)
 
 
 if __name__ == "__main__":
