@@ -256,7 +256,8 @@ int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, j
                   const struct sbx_tool_context *context, int *ret_status, struct sbx_buffer *out_json,
                   struct sbx_error *err) {
         const struct sbx_tool_observer *observer = &tools->observer;
-        bool observed = observer->called != NULL && observer->active(observer->data);
+        /* Calls of a run have events of their own, with their place in it. */
+        bool observed = context->run == NULL && observer->called != NULL && observer->active(observer->data);
         _cleanup_json_ json_t *result = NULL, *given = observed ? json_deep_copy(arguments) : NULL;
         uint64_t begin_ns = sbx_clock_ns();
         int status, r;

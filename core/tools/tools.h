@@ -57,7 +57,7 @@ struct sbx_tool {
         unsigned flags; /* SBX_TOOL_* bits */
 };
 
-/* One call that has ended, for who keeps a record. Everything is borrowed. */
+/* One call that has ended and is not of a run, for who keeps a record. Everything is borrowed. */
 struct sbx_tool_record {
         const char *tool, *principal;
         const json_t *arguments; /* as the client sent them */

@@ -80,11 +80,11 @@ plugins = ( {{ name = "replay"; plugin = "llm-replay"; {recording}; }}{more} );
         self.configure('file = "recorded.jsonl"; match = "order"')
         self.assertIn("It is 42.", self.ok("run", "What is 6 times 8?").stdout)
 
-    def test_its_spans(self):
+    def check_spans(self, events):
         collector = Collector()
         self.addCleanup(collector.close)
         self.configure('file = "recorded.jsonl"', f""",
-  {{ name = "otlp"; plugin = "sink-otlp"; events = "runs"; headers = [ "Authorization: Bearer {KEY}" ]; }}""")
+  {{ name = "otlp"; plugin = "sink-otlp"; events = "{events}"; headers = [ "Authorization: Bearer {KEY}" ]; }}""")
         done = self.ok("run", "What is 6 times 7?", env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url})
         self.assertNotIn(KEY, done.stdout + done.stderr)
         self.assertEqual({request[1]["Authorization"] for request in collector.requests}, {f"Bearer {KEY}"})
@@ -99,6 +99,12 @@ plugins = ( {{ name = "replay"; plugin = "llm-replay"; {recording}; }}{more} );
             self.assertNotIn("say hi", body.decode())
         run = self.trajectories()[-1].stem
         self.assertEqual({span["traceId"] for span in collector.spans}, {run.replace("-", "")})
+
+    def test_its_spans(self):
+        self.check_spans("runs")
+
+    def test_no_span_twice_for_a_sink_of_all_events(self):
+        self.check_spans("all")
 
 
 tap.main(__name__)
