@@ -5,7 +5,8 @@
 
 packages_build=(gcc libc6-dev meson ninja-build pkg-config python3
                 libjansson-dev libconfig-dev libmd-dev libseccomp-dev libedit-dev
-                libcurl4-openssl-dev libsqlite3-dev libpcre2-dev)
+                libcurl4-openssl-dev libsqlite3-dev libpcre2-dev
+                libmicrohttpd-dev libgnutls28-dev librhonabwy-dev)
 packages_test=("${packages_build[@]}" g++ clang libclang-rt-14-dev libcmocka-dev bubblewrap shellcheck procps util-linux
                binutils)
 

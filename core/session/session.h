@@ -67,3 +67,63 @@ void sbx_sessions_destroy_all(struct sbx_sessions *sessions, const char *princip
 /* [{"id","environment","isolation","created_at","idle_seconds","age_seconds","context_keys","busy","executions"}],
  * sorted by id, "default" first and always there. Never waits for a running execution. */
 int sbx_sessions_list(struct sbx_sessions *sessions, const char *principal, json_t **ret_list, struct sbx_error *err);
+
+/* ---- files of a session's workspace, through its guest; the session is started if it does not exist ---- */
+
+#define SBX_SESSION_FILE_MAX ((size_t)32 << 20) /* bytes read or written at once */
+
+/* Paths are resolved inside the guest, relative to the workspace. Each waits for the session's turn. -ENOENT, -EISDIR,
+ * -EACCES, -EFBIG, ... as the guest says; -EINVAL for a path that can't be one. */
+int sbx_sessions_file_read(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
+                           size_t max_bytes, const struct sbx_call *call, struct sbx_buffer *out,
+                           struct sbx_error *err);
+int sbx_sessions_file_write(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
+                            struct sbx_bytes content, const struct sbx_call *call, struct sbx_error *err);
+/* [{path, size, mode, mtime_ms, type}] of a directory, sorted by path; "" is the workspace. */
+int sbx_sessions_file_list(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
+                           const struct sbx_call *call, json_t **ret_list, struct sbx_error *err);
+
+/* ---- artifacts: what executions made that is too much for their result (artifacts.c) ----
+ * Kept by the host, with the session: at most SBX_ARTIFACTS_MAX of at most SBX_ARTIFACT_BYTES_MAX together; the oldest
+ * go first. They end with the session. */
+
+#define SBX_ARTIFACTS_MAX 64u
+#define SBX_ARTIFACT_BYTES_MAX ((size_t)32 << 20)
+#define SBX_ARTIFACT_NAME_SIZE 64
+
+/* `name` of the new artifact: "`prefix`-N`suffix`", N counting up in the session ("plot-3.png"). -EFBIG; -ENOENT: no
+ * such session (any more). */
+int sbx_sessions_artifact_add(struct sbx_sessions *sessions, const char *principal, const char *id, const char *prefix,
+                              const char *suffix, const char *mime_type, struct sbx_bytes content,
+                              char ret_name[SBX_ARTIFACT_NAME_SIZE], struct sbx_error *err);
+/* [{name, mime_type, size}], oldest first; never waits. -ENOENT: no such session. */
+int sbx_sessions_artifact_list(struct sbx_sessions *sessions, const char *principal, const char *id, json_t **ret_list,
+                               struct sbx_error *err);
+/* `*ret_mime_type` is the caller's. -ENOENT. */
+int sbx_sessions_artifact_read(struct sbx_sessions *sessions, const char *principal, const char *id, const char *name,
+                               struct sbx_buffer *out, char **ret_mime_type, struct sbx_error *err);
+
+/* ---- news, readiness, figures ---- */
+
+/* Called when the state of a session may have changed what its resources give (an execution ended, a file was written,
+ * it ended): `uri_prefix` is "repl://SESSION/". By the thread that did it; before the first call; must not block. */
+struct sbx_session_observer {
+        void *data;
+        void (*changed)(void *data, const char *principal, const char *uri_prefix, bool list_changed);
+};
+void sbx_sessions_observe(struct sbx_sessions *sessions, const struct sbx_session_observer *observer);
+
+/* Starts the configured environment and fills its pool on a thread of the sessions', so that the first execution finds
+ * a guest; returns at once. Idempotent. */
+void sbx_sessions_warm(struct sbx_sessions *sessions);
+/* 0: an execution would not wait for a start; -EAGAIN: not yet; else why guests can't be started. Never waits. */
+int sbx_sessions_ready(struct sbx_sessions *sessions, struct sbx_error *err);
+/* Figures that stand now, not those that grow. */
+struct sbx_session_figures {
+        size_t sessions, busy, principals, pool_ready, pool_size;
+        size_t artifact_bytes;
+};
+void sbx_sessions_figures(struct sbx_sessions *sessions, struct sbx_session_figures *ret_figures);
+/* Before the first call; outlives the sessions. */
+struct sbx_metrics;
+void sbx_sessions_measure(struct sbx_sessions *sessions, struct sbx_metrics *metrics);

@@ -28,7 +28,8 @@ struct sbx_tool_context {
         /* May be NULL. What does not rise is not passed on. SBX_PROGRESS_ELAPSED: the seconds since the call came. */
         void (*progress)(void *progress_data, double progress, double total, const char *message);
         void *progress_data;
-        const char *environment; /* where code that the call executes runs; NULL: as configured */
+        const char *environment;         /* where code that the call executes runs; NULL: as configured */
+        const struct sbx_client *client; /* who asked, to be asked back; NULL: nobody that could be */
 };
 #define SBX_PROGRESS_ELAPSED (-1.0)
 
@@ -39,7 +40,7 @@ struct sbx_tool_context {
 #define SBX_TOOL_SESSION (1u << 4)   /* takes a session's turn: never for code, which has that turn */
 #define SBX_TOOL_CLIENT (1u << 5)    /* for clients alone */
 #define SBX_TOOL_EXECUTES (1u << 6)  /* executes code: of a client's, sbx_tools_set_code says what it may call back */
-#define SBX_TOOL_ALWAYS (1u << 6)    /* whatever model_tools and code_tools say */
+#define SBX_TOOL_ALWAYS (1u << 7)    /* whatever model_tools and code_tools say */
 
 /* A tool. `input_schema` is a JSON Schema text: root type object, as docs/tools.md says; `annotations` a JSON object
  * text (NULL: none). `run` gets arguments that fit the schema (defaults filled in) and returns a result object
@@ -54,7 +55,10 @@ struct sbx_tool {
          * the same value (or none), run one after another in the order of submission, and take no thread while they
          * wait. NULL: the calls run in parallel. */
         const char *lane;
-        unsigned flags; /* SBX_TOOL_* bits */
+        unsigned flags;    /* SBX_TOOL_* bits */
+        const char *icons; /* a JSON array text, as in MCP; NULL: none */
+        const char
+                *task_support; /* "optional", "required": it may become a task (sbx_client.become_task); NULL: never */
 };
 
 /* One call that has ended and is not of a run, for who keeps a record. Everything is borrowed. */
@@ -106,6 +110,14 @@ int sbx_tools_check(struct sbx_tools *tools, const char *name, enum sbx_tool_cal
  * context's caller. */
 int sbx_tools_call(struct sbx_tools *tools, const char *name, struct sbx_bytes arguments,
                    const struct sbx_tool_context *context, struct sbx_buffer *out_json, struct sbx_error *err);
+/* Requests that are no tool calls (core/catalog): answered on the same threads as tools. Before the first call; copied.
+ */
+struct sbx_tool_requests {
+        void *data;
+        int (*answer)(void *data, const struct sbx_request *request, const struct sbx_client *client,
+                      const struct sbx_call *call, struct sbx_buffer *out_json, struct sbx_error *err);
+};
+void sbx_tools_set_requests(struct sbx_tools *tools, const struct sbx_tool_requests *requests);
 /* The services that plugins get in struct sbx_host. submit queues a call for the threads of the pool: at most 64,
  * started when needed and ended after 10 idle seconds; at most 1024 calls wait, then it answers -EBUSY. */
 void sbx_tools_services(struct sbx_tools *tools, struct sbx_tool_services *ret_services);

@@ -11,8 +11,8 @@
  *      stop(instance)          bring it down: when it returns nothing of the instance runs any more
  *      close(instance)         free everything; `instance` may be half-built, never NULL
  *
- * When open fails nothing more is called for the instance. When start fails the plugin has undone what it began: stop is
- * not called; close is, or start again. docs/plugin-abi.md has every function with its errors.
+ * When open fails nothing more is called for the instance. When start fails the plugin has undone what it began: stop
+ * is not called; close is, or start again. docs/plugin-abi.md has every function with its errors.
  *
  * Two instances of one plugin work side by side: all state hangs off `instance`. The lifecycle functions of one
  * instance are called by one thread at a time; each kind's header says what may run in parallel.
@@ -22,6 +22,7 @@
 #ifndef SNIPARA_SANDBOX_PLUGIN_H
 #define SNIPARA_SANDBOX_PLUGIN_H
 
+#include <snipara-sandbox/request.h>
 #include <snipara-sandbox/types.h>
 
 #ifdef __cplusplus
@@ -46,9 +47,9 @@ enum sbx_option_type {
         SBX_OPTION_DURATION = 4, /* milliseconds; a number of seconds, or "250ms", "30s", "5m", "1h" */
         SBX_OPTION_FLOAT = 5,
         SBX_OPTION_STRING = 6,
-        SBX_OPTION_ENUM = 7, /* one of the words in `choices`, separated by '|' */
+        SBX_OPTION_ENUM = 7,    /* one of the words in `choices`, separated by '|' */
         SBX_OPTION_STRINGS = 8, /* a list of strings; `default_value` holds them separated by ',' */
-        SBX_OPTION_PATH = 9, /* made absolute against the directory of the file that set it */
+        SBX_OPTION_PATH = 9,    /* made absolute against the directory of the file that set it */
 };
 
 #define SBX_OPTION_SECRET (1u << 0)   /* never shown, logged or put in an error */
@@ -117,8 +118,8 @@ struct sbx_host {
 
         /* Directories of the installation: "libexec" (helper programs), "guests" (guest workers), "plugins",
          * "state" (writable, created 0700 on first use), "runtime" (writable, per boot), "project" (what the program
-         * works on; since ABI 1.1), "data" (read-only files that the plugin installed; since ABI 1.1). Lives until close(). NULL:
-         * unknown name, or it can't be made (the log says why). */
+         * works on; since ABI 1.1), "data" (read-only files that the plugin installed; since ABI 1.1). Lives until
+         * close(). NULL: unknown name, or it can't be made (the log says why). */
         const char *(*directory)(struct sbx_host_state *self, const char *name);
 
         /* The tool registry: what transports, agents and guests call.
@@ -128,8 +129,8 @@ struct sbx_host {
          * to end; `done` still comes. tool_release frees the task; it may be called from `done`. */
         int (*tool_list)(struct sbx_host_state *self, struct sbx_output *ret_json, struct sbx_error *err);
         int (*tool_submit)(struct sbx_host_state *self, const char *name, struct sbx_bytes arguments,
-                           const char *principal, const struct sbx_tool_events *events,
-                           struct sbx_tool_task **ret_task, struct sbx_error *err);
+                           const char *principal, const struct sbx_tool_events *events, struct sbx_tool_task **ret_task,
+                           struct sbx_error *err);
         void (*tool_cancel)(struct sbx_host_state *self, struct sbx_tool_task *task);
         void (*tool_release)(struct sbx_host_state *self, struct sbx_tool_task *task);
 
@@ -141,12 +142,32 @@ struct sbx_host {
         void (*output_free)(struct sbx_host_state *self, struct sbx_output *output);
 
         /* Since ABI 1.1.
-         * setting: a setting of the core that concerns plugins of this kind, as text ("30", "true"); NULL: unset, or not
-         * for this kind (docs/plugin-abi.md lists them; secrets among them: never log or hand them on). environment: a
-         * variable of the process's environment, else of the project's .env; NULL: in neither, empty, or the program
-         * was told to ignore both. Both live until close(). */
+         * setting: a setting of the core that concerns plugins of this kind, as text ("30", "true"); NULL: unset, or
+         * not for this kind (docs/plugin-abi.md lists them; secrets among them: never log or hand them on).
+         * environment: a variable of the process's environment, else of the project's .env; NULL: in neither, empty, or
+         * the program was told to ignore both. Both live until close(). */
         const char *(*setting)(struct sbx_host_state *self, const char *name);
         const char *(*environment)(struct sbx_host_state *self, const char *name);
+
+        /* Since ABI 1.2; see request.h.
+         * list: what can be asked for (enum sbx_list). request_submit: queues a request; `client` (NULL: nobody to talk
+         * to) and `done` are copied; the task is cancelled and released with tool_cancel and tool_release. */
+        int (*list)(struct sbx_host_state *self, int list, struct sbx_output *ret_json, struct sbx_error *err);
+        int (*request_submit)(struct sbx_host_state *self, const struct sbx_request *request,
+                              const struct sbx_client *client, const struct sbx_request_done *done,
+                              struct sbx_tool_task **ret_task, struct sbx_error *err);
+        /* Tells that something changed: for context sources, whose lists are asked anew, and for transports' own use.
+         * watch: `changed` is called for each change from then on, by any thread, and must not block; unwatch returns
+         * when no call of it is under way. NULL is fine for unwatch. */
+        void (*changed)(struct sbx_host_state *self, const struct sbx_change *change);
+        int (*watch)(struct sbx_host_state *self, void (*changed)(void *data, const struct sbx_change *change),
+                     void *data, struct sbx_watch **ret_watch, struct sbx_error *err);
+        void (*unwatch)(struct sbx_host_state *self, struct sbx_watch *watch);
+        /* Figures of the core in the Prometheus text format, version 0.0.4 (docs/metrics.md). ready: 0 when code can be
+         * executed without waiting for a start; -EAGAIN: not yet; else why it can't (as sbx_backend_ops.guest_start).
+         */
+        int (*metrics)(struct sbx_host_state *self, struct sbx_output *ret_text, struct sbx_error *err);
+        int (*ready)(struct sbx_host_state *self, struct sbx_error *err);
 };
 
 /* ---- descriptor ---------------------------------------------------------------------------------------- */

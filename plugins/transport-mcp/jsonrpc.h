@@ -15,6 +15,11 @@
 /* The server's own: -32000 and -32001 mean a closed connection and a time-out to the SDKs, and MCP reserves -32002 and
  * from -32020 on. */
 #define MCP_BUSY (-32010)
+#define MCP_RESOURCE_NOT_FOUND (-32002) /* legacy clients alone */
+/* Modern clients alone: legacy ones take them for the sign of a modern server. */
+#define MCP_HEADER_MISMATCH (-32020)
+#define MCP_MISSING_CAPABILITY (-32021)
+#define MCP_UNSUPPORTED_VERSION (-32022)
 
 #define MCP_DEPTH_MAX 64         /* nesting of a message */
 #define MCP_ID_BYTES_MAX 1024    /* of an id or progress token that is a string */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The revisions of MCP that begin with `initialize`, and what differs between them for a server of tools. */
+/* The revisions of MCP, and what differs between them. Legacy ones begin with `initialize`; the modern ones have no
+ * beginning: each request says which revision it is of. */
 #pragma once
 
 #include "text.h"
@@ -10,10 +11,17 @@ enum mcp_revision {
         MCP_2025_03_26 = 2, /* the only one with batches */
         MCP_2025_06_18 = 3,
         MCP_2025_11_25 = 4,
+        MCP_2026_07_28 = 5, /* the first modern one */
 };
+static inline bool mcp_is_modern(enum mcp_revision revision) {
+        return revision >= MCP_2026_07_28;
+}
 
-/* The revision that answers a client's `protocolVersion`: the same if it is known, else the newest. */
+/* The revision that answers the `protocolVersion` of `initialize`: the same if it is a legacy one, else the newest of
+ * them. */
 enum mcp_revision mcp_revision_negotiate(const char *protocol_version);
+/* MCP_REVISION_NONE: not one of ours. */
+enum mcp_revision mcp_revision_find(const char *name);
 const char *mcp_revision_name(enum mcp_revision revision);
 
 /* The result of a tool, an object as the host gave it, as a client of `revision` may see it. Nearly always these are
