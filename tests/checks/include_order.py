@@ -12,7 +12,8 @@ import pathlib
 import re
 import sys
 
-ORDER = ["base", "config", "plugin", "guest", "session", "tools", "trajectory", "agent", "runtime", "cli"]
+ORDER = ["base", "config", "plugin", "guest", "session", "tools", "catalog", "trajectory", "agent", "runtime",
+         "cli"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 

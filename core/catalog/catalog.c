@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The catalog: its parts. */
+#include "catalog/state.h"
+
+#include "base/cleanup.h"
+#include "base/error.h"
+
+#define ORIGIN SBX_CATALOG_ORIGIN
+
+static void entry_free(struct sbx_catalog_entry *entry) {
+        if (entry->free_data != NULL)
+                entry->free_data(entry->part.data);
+        free((char *)entry->part.name);
+        free(entry);
+}
+
+int sbx_catalog_new(const struct sbx_logger *logger, struct sbx_catalog **ret_catalog, struct sbx_error *err) {
+        struct sbx_catalog *catalog = calloc(1, sizeof(*catalog));
+
+        if (catalog == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        if (sbx_news_init(&catalog->news) < 0) {
+                free(catalog);
+                return SBX_NOMEM(err, ORIGIN);
+        }
+        catalog->logger = logger;
+        pthread_mutex_init(&catalog->lock, NULL);
+        *ret_catalog = catalog;
+        return 0;
+}
+
+void sbx_catalog_free(struct sbx_catalog *catalog) {
+        if (catalog == NULL)
+                return;
+        for (size_t i = 0; i < catalog->count; i++)
+                entry_free(catalog->entries[i]);
+        sbx_news_destroy(&catalog->news);
+        pthread_mutex_destroy(&catalog->lock);
+        free(catalog);
+}
+
+int sbx_catalog_add_owned(struct sbx_catalog *catalog, const struct sbx_catalog_part *part,
+                          void (*free_data)(void *data), struct sbx_error *err) {
+        struct sbx_catalog_entry *entry = calloc(1, sizeof(*entry));
+
+        if (entry == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        entry->part = *part;
+        entry->part.name = strdup(part->name);
+        if (entry->part.name == NULL) {
+                free(entry);
+                return SBX_NOMEM(err, ORIGIN);
+        }
+        SBX_LOCKED(&catalog->lock);
+        if (catalog->count == SBX_CATALOG_PARTS_MAX) {
+                entry_free(entry);
+                return sbx_error_set(err, -ENOSPC, ORIGIN, "Use fewer context sources.",
+                                     "%s: the catalog has %u parts already, the maximum", part->name,
+                                     SBX_CATALOG_PARTS_MAX);
+        }
+        entry->free_data = free_data;
+        catalog->entries[catalog->count++] = entry;
+        return 0;
+}
+
+int sbx_catalog_add(struct sbx_catalog *catalog, const struct sbx_catalog_part *part, struct sbx_error *err) {
+        return sbx_catalog_add_owned(catalog, part, NULL, err);
+}
+
+void sbx_catalog_changed(struct sbx_catalog *catalog, const struct sbx_change *change) {
+        sbx_news_tell(&catalog->news, change);
+}
