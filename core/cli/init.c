@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "cli/mcp_client.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/project.h"
@@ -14,6 +15,7 @@
 
 struct init_options {
         bool force, mcp, no_snipara;
+        const char *client, *url, *token_variable;
 };
 
 static const char config_text[] =
@@ -80,6 +82,7 @@ static const char env_snipara_text[] = "\n"
 struct init {
         struct sbx_cli *cli;
         const struct init_options *options;
+        const struct sbx_cli_mcp_client *client; /* NULL: none is asked for */
         const char *directory;
         int dir_fd;
 };
@@ -88,7 +91,7 @@ static void tell(const struct init *init, enum sbx_cli_style style, const char *
         const char *directory = init->directory;
 
         (void)sbx_cli_print_styled(&init->cli->out, style, "%s", what);
-        if (strcmp(directory, ".") == 0)
+        if (strcmp(directory, ".") == 0 || name[0] == '/')
                 (void)sbx_cli_print(&init->cli->out, " %s\n", name);
         else
                 (void)sbx_cli_print(&init->cli->out, " %s%s%s\n", directory,
@@ -120,7 +123,7 @@ static int write_config(const struct init *init, struct sbx_error *err) {
 
         if (r != 0)
                 return r < 0 ? r : 0;
-        if (!init->options->mcp)
+        if (init->client == NULL)
                 return sbx_error_set(err, -EEXIST, "cli", "--force replaces it", "%s/%s is there already",
                                      init->directory, CONFIG_FILE);
         tell(init, SBX_CLI_YELLOW, "kept", CONFIG_FILE);
@@ -134,15 +137,21 @@ static int write_env(const struct init *init, struct sbx_error *err) {
         return r < 0 ? r : 0;
 }
 
-static int write_mcp(const struct init *init, struct sbx_error *err) {
+static struct sbx_cli_mcp_entry entry_of(const struct init_options *options) {
+        return (struct sbx_cli_mcp_entry){
+                .url = options->url, .token_variable = options->token_variable, .force = options->force};
+}
+
+static int write_client(const struct init *init, struct sbx_error *err) {
+        const struct sbx_cli_mcp_entry entry = entry_of(init->options);
+        _cleanup_free_ char *path = NULL;
         int r;
 
-        if (!init->options->mcp)
+        if (init->client == NULL)
                 return 0;
-        r = sbx_cli_project_add_mcp(init->dir_fd, init->options->force, err);
+        r = sbx_cli_mcp_client_add(init->client, init->dir_fd, &entry, &path, err);
         if (r >= 0)
-                tell(init, r > 0 ? SBX_CLI_GREEN : SBX_CLI_YELLOW, r > 0 ? "wrote" : "kept (the entry is there)",
-                     SBX_CLI_MCP_FILE);
+                tell(init, r > 0 ? SBX_CLI_GREEN : SBX_CLI_YELLOW, r > 0 ? "wrote" : "kept (the entry is there)", path);
         return r < 0 ? r : 0;
 }
 
@@ -164,16 +173,38 @@ static void tell_next(const struct init *init) {
                             "  %s doctor                   can this machine make the jail?\n"
                             "  %s exec -c 'print(1 + 1)'   run something\n",
                             init->cli->program, init->cli->program);
-        if (init->options->mcp)
-                (void)sbx_cli_print(out, "  Restart your MCP client in this directory; it asks once whether it may use "
-                                         "the new server.\n");
+        if (init->client != NULL)
+                (void)sbx_cli_print(out, "  %s\n", init->client->next);
         else
                 (void)sbx_cli_print(out,
-                                    "  %s init --mcp               let MCP clients find it (" SBX_CLI_MCP_FILE ")\n",
+                                    "  %s init --client NAME       let an MCP client find it (claude-code, cursor, "
+                                    "vscode, claude-desktop)\n",
                                     init->cli->program);
         if (!init->options->no_snipara)
                 (void)sbx_cli_print(out, "  For Snipara: set SNIPARA_API_KEY and SNIPARA_PROJECT_SLUG in .env "
                                          "(https://snipara.com/dashboard).\n");
+}
+
+/* Which client, from --client or --mcp. 0 or an exit code, told. */
+static int choose_client(struct init *init) {
+        const struct init_options *options = init->options;
+        struct sbx_cli_mcp_entry entry;
+        struct sbx_error err = {0};
+
+        if (options->client == NULL && !options->mcp && (options->url != NULL || options->token_variable != NULL)) {
+                sbx_cli_error(init->cli, "name the client: --client claude-code, cursor or vscode",
+                              "--url and --token-variable are for the configuration file of a client");
+                return SBX_CLI_USAGE;
+        }
+        if (options->client == NULL && !options->mcp)
+                return 0;
+        entry = entry_of(options);
+        if (sbx_cli_mcp_client_find(options->client != NULL ? options->client : "claude-code", &init->client, &err) ==
+                    0 &&
+            sbx_cli_mcp_entry_check(init->client, &entry, &err) == 0)
+                return 0;
+        sbx_cli_error_show(init->cli, &err);
+        return SBX_CLI_USAGE;
 }
 
 static int run(struct sbx_cli *cli, const struct sbx_cli_command *command, int argc, char **argv) {
@@ -190,6 +221,9 @@ static int run(struct sbx_cli *cli, const struct sbx_cli_command *command, int a
                 sbx_cli_error(cli, NULL, "init takes one directory, not also %s", arguments.items[1].text);
                 return SBX_CLI_USAGE;
         }
+        result = choose_client(&init);
+        if (result != 0)
+                return result;
         if (arguments.count == 1)
                 init.directory = arguments.items[0].text;
         init.dir_fd = dir_fd = open(init.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -198,11 +232,12 @@ static int run(struct sbx_cli *cli, const struct sbx_cli_command *command, int a
                               SBX_ERRNO_TEXT(-errno));
                 return SBX_CLI_USAGE;
         }
-        r = write_config(&init, &err);
-        if (r >= 0)
+        /* What concerns the user, not a project, leaves no files of a project behind. */
+        r = init.client != NULL && init.client->of_user ? 0 : write_config(&init, &err);
+        if (r >= 0 && (init.client == NULL || !init.client->of_user))
                 r = write_env(&init, &err);
         if (r >= 0)
-                r = write_mcp(&init, &err);
+                r = write_client(&init, &err);
         if (r < 0) {
                 sbx_cli_error_show(cli, &err);
                 return SBX_CLI_FAILED;
@@ -214,16 +249,24 @@ static int run(struct sbx_cli *cli, const struct sbx_cli_command *command, int a
 
 static const struct sbx_cli_option init_command_options[] = {
         {"force", 'f', SBX_CLI_FLAG, offsetof(struct init_options, force), NULL,
-         "replace an existing configuration, and this program's entry in .mcp.json", NULL},
+         "replace an existing configuration, and this program's entry in the client's", NULL},
+        {"client", 'c', SBX_CLI_TEXT, offsetof(struct init_options, client), "NAME",
+         "also add this program to the configuration file of an MCP client; other entries stay",
+         "claude-code|claude-desktop|cursor|vscode"},
         {"mcp", 0, SBX_CLI_FLAG, offsetof(struct init_options, mcp), NULL,
-         "also add this program to .mcp.json, which MCP clients read; other entries stay", NULL},
+         "the same as --client claude-code: .mcp.json, which other clients read too", NULL},
+        {"url", 0, SBX_CLI_TEXT, offsetof(struct init_options, url), "URL",
+         "the client connects to a server that runs (mcp-serve --http) instead of starting one", NULL},
+        {"token-variable", 0, SBX_CLI_TEXT, offsetof(struct init_options, token_variable), "NAME",
+         "the environment variable of the client that holds the server's token", NULL},
         {"no-snipara", 0, SBX_CLI_FLAG, offsetof(struct init_options, no_snipara), NULL,
          "leave out what concerns the Snipara service", NULL},
         {0},
 };
 
 static const struct sbx_cli_example examples[] = {
-        {"init --mcp", "configuration here, and Claude Code, Cursor and others find the sandbox"},
+        {"init --client claude-code", "configuration here, and Claude Code finds the sandbox"},
+        {"init --client vscode --url http://127.0.0.1:8000/mcp", "VS Code connects to a server that runs already"},
         {"init --force ~/project", "a fresh configuration in another directory"},
         {0},
 };
@@ -233,9 +276,10 @@ const struct sbx_cli_command sbx_cli_init = {
         .arguments = "[DIRECTORY]",
         .summary = "Write a commented configuration for a project",
         .description =
-                "Writes snipara-sandbox.cfg and .env.example, and with --mcp adds this program to .mcp.json; what\n"
-                "was there is kept in .mcp.json.bak. Symbolic links are refused. Exit code 1 when there is a\n"
-                "configuration already.",
+                "Writes snipara-sandbox.cfg and .env.example, and with --client adds this program to that client's\n"
+                "file: .mcp.json (claude-code), .cursor/mcp.json, .vscode/mcp.json, or, for claude-desktop alone and\n"
+                "nothing else, ~/.config/Claude/claude_desktop_config.json. What was there is kept beside it, with\n"
+                ".bak at its end. Symbolic links are refused. Exit code 1 when there is a configuration already.",
         .options = init_command_options,
         .examples = examples,
         .run = run,

@@ -13,8 +13,3 @@ int sbx_cli_project_look(int dir_fd, const char *name, mode_t *ret_mode, struct 
 /* Puts `content` under `name`. -EEXIST when it is there and `replace` is not set. */
 int sbx_cli_project_write(int dir_fd, const char *name, struct sbx_bytes content, mode_t mode, bool replace,
                           struct sbx_error *err);
-
-/* Adds this program to `.mcp.json` in the directory; other entries stay, and what was there is kept in `.mcp.json.bak`.
- * An entry of this program that is there already stays as it is unless `force`. 1: written; 0: nothing to do. */
-int sbx_cli_project_add_mcp(int dir_fd, bool force, struct sbx_error *err);
-#define SBX_CLI_MCP_FILE ".mcp.json"

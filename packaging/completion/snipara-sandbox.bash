@@ -39,9 +39,14 @@ _snipara_sandbox_value() {
                 [[ ${COMP_WORDS[1]} == logs ]] && _snipara_sandbox_files -d
                 return 0
                 ;;
-        --code | -c | --env | -e | --session | -s | --model | -m | --backend | -b | --cost-limit | --max-calls | --resume | \
+        --client) _snipara_sandbox_words 'claude-code claude-desktop cursor vscode' ;;
+        -c)
+                [[ ${COMP_WORDS[1]} == init ]] && _snipara_sandbox_words 'claude-code claude-desktop cursor vscode'
+                return 0
+                ;;
+        --code | --env | -e | --session | -s | --model | -m | --backend | -b | --cost-limit | --max-calls | --resume | \
                 --tail | -n | --expect | --max-depth | --token-budget | --tool-budget | --system | --max-sub-calls | --max-iterations | -i | \
-                --budget) ;;
+                --budget | --url | --token-variable) ;;
         *) return 1 ;;
         esac
 }
@@ -94,7 +99,7 @@ _snipara_sandbox() {
         exec) options="--code --env --profile --timeout --session --json --report --quiet $configured" ;;
         repl) options="--env --profile --timeout --session $configured" ;;
         mcp-serve) options=$configured ;;
-        init) options='--force --mcp --no-snipara --help' ;;
+        init) options='--force --client --mcp --url --token-variable --no-snipara --help' ;;
         doctor | snipara-status) options="--json $configured" ;;
         'config show') options="--json --origin $configured" ;;
         'plugins list') options="--json $configured" ;;

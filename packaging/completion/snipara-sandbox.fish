@@ -110,7 +110,11 @@ for program in snipara-sandbox rlm
 
     complete -c $program -n '__snipara_sandbox_command init' -F
     complete -c $program -n '__snipara_sandbox_command init' -s f -l force -d 'Replace an existing configuration'
-    complete -c $program -n '__snipara_sandbox_command init' -l mcp -d 'Also add this program to .mcp.json'
+    complete -c $program -n '__snipara_sandbox_command init' -s c -l client -x \
+        -a 'claude-code claude-desktop cursor vscode' -d 'Also add this program to the file of an MCP client'
+    complete -c $program -n '__snipara_sandbox_command init' -l mcp -d 'The same as --client claude-code'
+    complete -c $program -n '__snipara_sandbox_command init' -l url -x -d 'The client connects to a server that runs'
+    complete -c $program -n '__snipara_sandbox_command init' -l token-variable -x -d 'Environment variable with the token'
     complete -c $program -n '__snipara_sandbox_command init' -l no-snipara -d 'Leave out the Snipara service'
 
     complete -c $program -n '__snipara_sandbox_command logs' -s d -l dir -r -F -d 'Where the trajectories are'

@@ -3,6 +3,7 @@
 """`config show` and `init` from outside: layers and origins, masking, files that are written and merged."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import stat
@@ -202,6 +203,81 @@ class Init(Case):
                 self.assertIn("symbolic link", done.stderr)
                 self.assertEqual(target.read_text(), "{}")
                 (self.project / name).unlink()
+
+    # ---- other clients ----
+
+    def entry(self, client, *args, path, servers):
+        done = self.ok("init", "--client", client, *args)
+        self.assertIn(f"wrote {path}", done.stdout)
+        value = json.loads(pathlib.Path(self.project, path).read_text())
+        self.assertEqual(list(value), [servers])
+        return value[servers]["snipara-sandbox"]
+
+    def test_clients(self):
+        for client, path, servers in (("claude-code", ".mcp.json", "mcpServers"),
+                                      ("cursor", ".cursor/mcp.json", "mcpServers"),
+                                      ("vscode", ".vscode/mcp.json", "servers")):
+            with self.subTest(client):
+                entry = self.entry(client, path=path, servers=servers)
+                self.assertEqual(entry["args"], ["mcp-serve"])
+                self.assertEqual(entry.get("type"), "stdio" if client == "vscode" else None)
+                self.assertTrue((self.project / "snipara-sandbox.cfg").exists())
+
+    def test_claude_desktop_is_the_users(self):
+        path = pathlib.Path(self.home, "config/Claude/claude_desktop_config.json")
+        entry = self.entry("claude-desktop", path=str(path), servers="mcpServers")
+        self.assertTrue(os.path.isabs(entry["command"]), "no shell's PATH is there")
+        self.assertTrue(os.path.samefile(entry["command"], PROGRAM))
+        self.assertEqual(stat.S_IMODE(path.stat().st_mode), 0o600)
+        self.assertEqual({item.name for item in self.project.iterdir()}, {".git"})
+
+    def test_entries_with_a_url(self):
+        url = "https://sandbox.example/mcp"
+        for client, path, servers, expected in (
+                ("claude-code", ".mcp.json", "mcpServers",
+                 {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${TOKEN_1}"}}),
+                ("cursor", ".cursor/mcp.json", "mcpServers",
+                 {"url": url, "headers": {"Authorization": "Bearer ${env:TOKEN_1}"}}),
+                ("vscode", ".vscode/mcp.json", "servers",
+                 {"type": "http", "url": url, "headers": {"Authorization": "Bearer ${env:TOKEN_1}"}})):
+            with self.subTest(client):
+                self.assertEqual(self.entry(client, "--url", url, "--token-variable", "TOKEN_1", path=path,
+                                            servers=servers), expected)
+
+    def test_bad_wishes_for_clients(self):
+        for args, says in ((("--client", "emacs"), "claude-desktop"),
+                           (("--url", "http://127.0.0.1/mcp"), "--client"),
+                           (("--client", "cursor", "--url", "ftp://x"), "http"),
+                           (("--client", "claude-desktop", "--url", "http://127.0.0.1/mcp"), "connector"),
+                           (("--client", "vscode", "--url", "http://x/mcp", "--token-variable", "a b"), "variable"),
+                           (("--client", "vscode", "--url", "http://x/mcp", "--token-variable", "sk-secret"),
+                            "not the token")):
+            with self.subTest(args):
+                done = self.fails(2, "init", *args, says=says)
+                self.assertNotIn("sk-secret", done.stderr)
+
+    def test_a_clients_file_is_merged_and_kept(self):
+        (self.project / ".vscode").mkdir()
+        before = '{"inputs": [{"id": "key"}], "servers": {"other": {"type": "http", "url": "u"}}}'
+        self.write(".vscode/mcp.json", before)
+        self.ok("init", "--client", "vscode")
+        after = json.loads((self.project / ".vscode/mcp.json").read_text())
+        del after["servers"]["snipara-sandbox"]
+        self.assertEqual(after, json.loads(before))
+        self.assertEqual((self.project / ".vscode/mcp.json.bak").read_text(), before)
+        self.write(".vscode/mcp.json", '{\n  // comments are not JSON\n  "servers": {}\n}\n')
+        done = self.run_cli("init", "--client", "vscode", "--force")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(".vscode/mcp.json", done.stderr)
+        self.assertIn("comments", (self.project / ".vscode/mcp.json").read_text())
+
+    def test_a_linked_directory_of_a_client_is_refused(self):
+        (self.project / "elsewhere").mkdir()
+        (self.project / ".cursor").symlink_to("elsewhere")
+        done = self.run_cli("init", "--client", "cursor")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(".cursor is a symbolic link", done.stderr)
+        self.assertEqual(list((self.project / "elsewhere").iterdir()), [])
 
     def test_leaves_no_temporary_files(self):
         self.ok("init", "--mcp")
