@@ -49,9 +49,18 @@ struct mcp_target {
         enum mcp_revision revision;
 };
 
+/* How long a modern client may keep a result, and for whom (`ttlMs`, `cacheScope`). */
+struct mcp_caching {
+        unsigned ttl_ms;
+        bool is_public; /* the same for every principal */
+};
+
 /* `result` is a JSON object in one line. An empty `id` is answered as null. A modern client gets what every result has:
- * `resultType` ("complete" unless the result has one) and the server's name in `_meta`. */
+ * `resultType` ("complete" unless the result has one) and the server's name in `_meta`, merged with the result's own. */
 void mcp_reply_result(const struct mcp_target *target, const struct mcp_id *id, struct sbx_bytes result);
+/* The same with `ttlMs` and `cacheScope` for a modern client; NULL: without. */
+void mcp_reply_cacheable(const struct mcp_target *target, const struct mcp_id *id, struct sbx_bytes result,
+                         const struct mcp_caching *caching);
 /* `message` of any quality; `hint` may be NULL or empty, else it follows the message; `data` is JSON in one line, or
  * empty. Works without memory. */
 void mcp_reply_error(const struct mcp_target *target, const struct mcp_id *id, int code, const char *message,

@@ -47,6 +47,16 @@ void mcp_random_id(char ret_id[MCP_RANDOM_ID_SIZE]);
 struct mcp_waiting;       /* inputs.c: calls that wait for input */
 struct mcp_tasks;         /* tasks.c */
 struct mcp_subscriptions; /* subscriptions.c */
+
+/* Called by server.c alone: `_new` when settings and key are there, `_stop` before `_free`, which takes NULL. `_stop`
+ * cancels what is under way, refuses what comes later, and returns when nothing of it runs. -ENOMEM. */
+int mcp_waiting_new(struct mcp_server *server, struct mcp_waiting **ret_waiting, struct sbx_error *err);
+void mcp_waiting_stop(struct mcp_waiting *waiting);
+void mcp_waiting_free(struct mcp_waiting *waiting);
+int mcp_tasks_new(struct mcp_server *server, struct mcp_tasks **ret_tasks, struct sbx_error *err);
+void mcp_tasks_stop(struct mcp_tasks *tasks);
+void mcp_tasks_free(struct mcp_tasks *tasks);
+
 struct mcp_waiting *mcp_server_waiting(struct mcp_server *server);
 struct mcp_tasks *mcp_server_tasks(struct mcp_server *server);
 struct mcp_subscriptions *mcp_server_subscriptions(struct mcp_server *server);
