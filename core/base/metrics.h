@@ -3,6 +3,7 @@
  * no lock: each is one atomic. docs/metrics.md lists the names. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -29,6 +30,14 @@ struct sbx_metrics {
 };
 
 void sbx_metric_add(uint64_t *counter, uint64_t more);
+uint64_t sbx_metric_get(const uint64_t *counter);
+/* Nothing for `metrics` NULL: nobody measures. */
+#define SBX_COUNT(metrics, member, more)                                                                               \
+        do {                                                                                                           \
+                struct sbx_metrics *measured_ = (metrics);                                                             \
+                if (measured_ != NULL)                                                                                 \
+                        sbx_metric_add(&measured_->member, (more));                                                    \
+        } while (0)
 void sbx_histogram_add(struct sbx_histogram *histogram, uint64_t duration_ns);
 
 /* ---- telling; each appends the HELP and TYPE lines, then the samples. -ENOMEM, -EFBIG. ---- */

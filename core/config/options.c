@@ -43,6 +43,8 @@ const struct sbx_option sbx_core_options[] = {
 
         /* sessions */
         RANGE(INT, "max_sessions", "64", "sessions", 1, 4096, "Sessions that may exist at one time."),
+        RANGE(INT, "max_sessions_per_principal", "0", "sessions", 0, 4096,
+              "Sessions that one client may have of them; 0: all."),
         RANGE(DURATION, "session_ttl", "30m", NULL, 0, 30 * 24 * HOUR,
               "A session that was idle for so long is ended; 0: never."),
 

@@ -32,6 +32,7 @@ struct sbx_pool {
         const struct sbx_instance *backend;
         const struct sbx_logger *logger;
         unsigned size;
+        struct sbx_metrics *metrics; /* NULL: nobody measures */
         int stop_fd; /* readable once the pool ends: the cancel descriptor of what its thread waits for */
 
         pthread_mutex_t lock; /* protects what follows */
@@ -41,7 +42,27 @@ struct sbx_pool {
         unsigned ready_count;
         uint64_t starts, taken_ns; /* taken_ns: when the last take was */
         struct sbx_guest_process *ready[SIZE_MAX_GUESTS];
+        bool started;             /* a guest has been, at least once */
+        struct sbx_error failure; /* of the last start; code 0: it did not fail */
 };
+
+/* Notes what came of starting a guest. A start that its caller called off says nothing of guests. */
+static void note_start(struct sbx_pool *pool, int r, const struct sbx_error *problem, bool called_off) {
+        if (called_off)
+                return;
+        if (r < 0)
+                SBX_COUNT(pool->metrics, guest_failures, 1);
+        else
+                SBX_COUNT(pool->metrics, guests_started, 1);
+        SBX_LOCKED(&pool->lock);
+        pool->failure = (struct sbx_error){0};
+        if (r == 0) {
+                pool->started = true;
+                return;
+        }
+        pool->failure = *problem;
+        sbx_error_set(&pool->failure, r, ORIGIN, NULL, "a guest can't be started: %s", SBX_ERRNO_TEXT(r));
+}
 
 /* ---- refilling ---- */
 
@@ -124,6 +145,7 @@ static void *refill(void *data) {
 
                 pthread_mutex_unlock(&pool->lock);
                 r = make_guest(pool, number, &guest, &err);
+                note_start(pool, r, &err, r == -ECANCELED);
                 pthread_mutex_lock(&pool->lock);
                 if (r == 0) {
                         pool->ready[pool->ready_count++] = guest;
@@ -140,9 +162,9 @@ static void *refill(void *data) {
         return NULL;
 }
 
-/* The first take is what starts the thread: a program that runs one piece of code does not pay for a pool. */
-static void start_refilling(struct sbx_pool *pool) {
-        SBX_LOCKED(&pool->lock);
+/* A take, or a wish for warmth, is what starts the thread: a program that runs one piece of code does not pay for a
+ * pool. */
+static void start_refilling_locked(struct sbx_pool *pool) {
         if (!pool->running && pool->size > 0) {
                 int r = sbx_thread_start(&pool->thread, "sbx-pool", refill, pool);
 
@@ -151,6 +173,11 @@ static void start_refilling(struct sbx_pool *pool) {
                                 SBX_ERRNO_TEXT(r));
                 pool->running = r == 0;
         }
+}
+
+static void note_take(struct sbx_pool *pool) {
+        SBX_LOCKED(&pool->lock);
+        start_refilling_locked(pool);
         pool->taken_ns = sbx_clock_ns();
         pthread_cond_signal(&pool->wake);
 }
@@ -246,13 +273,53 @@ static struct sbx_guest_process *take_ready(struct sbx_pool *pool, const struct 
 int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                   struct sbx_guest_process **ret_guest, struct sbx_error *err) {
         struct sbx_guest_process *guest = take_ready(pool, spec);
+        struct sbx_error problem = {0};
         int r = 0;
 
-        if (guest == NULL)
-                r = sbx_guest_start(pool->backend, pool->logger, spec, call, &guest, err);
-        if (r < 0)
+        if (guest != NULL) {
+                SBX_COUNT(pool->metrics, pool_hits, 1);
+        } else {
+                SBX_COUNT(pool->metrics, pool_misses, 1);
+                r = sbx_guest_start(pool->backend, pool->logger, spec, call, &guest, &problem);
+                note_start(pool, r, &problem, r == -ECANCELED || r == -ETIMEDOUT);
+        }
+        if (r < 0) {
+                if (err != NULL && err->code == 0)
+                        *err = problem;
                 return r;
-        start_refilling(pool);
+        }
+        note_take(pool);
         *ret_guest = guest;
         return 0;
+}
+
+void sbx_pool_measure(struct sbx_pool *pool, struct sbx_metrics *metrics) {
+        pool->metrics = metrics;
+}
+
+void sbx_pool_warm(struct sbx_pool *pool) {
+        SBX_LOCKED(&pool->lock);
+        start_refilling_locked(pool);
+}
+
+int sbx_pool_ready(struct sbx_pool *pool, struct sbx_error *err) {
+        SBX_LOCKED(&pool->lock);
+        if (pool->ready_count > 0)
+                return 0;
+        if (pool->failure.code != 0) {
+                if (err != NULL && err->code == 0)
+                        *err = pool->failure;
+                return pool->failure.code;
+        }
+        if (pool->started ||
+            pool->size == 0) /* without a pool every session starts a guest: there is nothing to wait for */
+                return 0;
+        return sbx_error_set(err, -EAGAIN, ORIGIN, "Ask again in a moment.", "%s: the first session is being prepared",
+                             pool->backend->name);
+}
+
+void sbx_pool_figures(struct sbx_pool *pool, unsigned *ret_ready, unsigned *ret_size) {
+        SBX_LOCKED(&pool->lock);
+        *ret_ready = pool->ready_count;
+        *ret_size = pool->size;
 }

@@ -3,6 +3,7 @@
  * begins at once with pages of its own. One thread refills. Thread-safe. */
 #pragma once
 
+#include "base/metrics.h"
 #include "guest/guest.h"
 
 struct sbx_pool;
@@ -15,3 +16,11 @@ void sbx_pool_free(struct sbx_pool *pool); /* ends the thread and the guests tha
  * fresh one. Dead pool guests are never handed out. */
 int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                   struct sbx_guest_process **ret_guest, struct sbx_error *err);
+/* Before the first take; NULL: nobody measures. */
+void sbx_pool_measure(struct sbx_pool *pool, struct sbx_metrics *metrics);
+/* Begins to refill before the first take; returns at once. */
+void sbx_pool_warm(struct sbx_pool *pool);
+/* 0: a guest is there, or one has been and the last start did not fail; -EAGAIN: none was so far; else why the last
+ * start failed. An empty pool that is being refilled stays ready: a take starts a guest of its own. Never waits. */
+int sbx_pool_ready(struct sbx_pool *pool, struct sbx_error *err);
+void sbx_pool_figures(struct sbx_pool *pool, unsigned *ret_ready, unsigned *ret_size);

@@ -3,6 +3,7 @@
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
@@ -113,6 +114,8 @@ static int open_parts(struct sbx_runtime *runtime, const struct sbx_runtime_opti
                 r = sbx_sessions_new(runtime->config, runtime->registry, &runtime->logger, &runtime->sessions, err);
         if (r < 0)
                 return r;
+        sbx_sessions_measure(runtime->sessions, &runtime->metrics);
+        sbx_tools_measure(runtime->tools, &runtime->metrics);
         sbx_trajectory_watch_tools(runtime->trajectory, runtime->tools);
         r = open_tools(runtime, err);
         return r < 0 ? r : sbx_runtime_connect_configured(runtime, err);
@@ -126,6 +129,7 @@ int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime
         if (runtime == NULL)
                 return SBX_NOMEM(err, ORIGIN);
         pthread_mutex_init(&runtime->connected.lock, NULL);
+        runtime->opened_at_s = (uint64_t)time(NULL);
         runtime->logger = (struct sbx_logger){.write = options.log, .data = options.log_data, .level = SBX_LOG_WARNING};
         r = open_parts(runtime, &options, err);
         if (r < 0) {

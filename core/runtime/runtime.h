@@ -5,6 +5,8 @@
 #include <snipara-sandbox/runtime.h>
 
 #include "agent/agent.h"
+#include "base/buffer.h"
+#include "base/metrics.h"
 #include "base/thread.h"
 #include "config/config.h"
 #include "plugin/registry.h"
@@ -29,7 +31,14 @@ struct sbx_runtime {
         struct sbx_sessions *sessions;
         struct sbx_runs *runs;
         struct sbx_runtime_connected connected;
+        struct sbx_metrics metrics; /* all parts count here */
+        uint64_t opened_at_s;       /* UNIX time */
 };
+
+/* ---- metrics.c ---- */
+
+/* All figures in the Prometheus text format, version 0.0.4 (docs/metrics.md). Thread-safe. -ENOMEM, -EFBIG. */
+int sbx_runtime_metrics(struct sbx_runtime *runtime, struct sbx_buffer *out, struct sbx_error *err);
 
 /* The buffer's bytes for the caller of the API. */
 int sbx_runtime_steal_bytes(struct sbx_buffer *buffer, struct sbx_bytes *ret_bytes, struct sbx_error *err);

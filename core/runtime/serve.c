@@ -17,6 +17,7 @@ int sbx_runtime_serve(struct sbx_runtime *runtime, const char *name, int input_f
         r = sbx_registry_get(runtime->registry, name, SBX_PLUGIN_TRANSPORT, &own, &instance, err);
         if (r < 0)
                 return r;
+        sbx_sessions_warm(runtime->sessions);
         sbx_runtime_connect_sources(runtime);
         sbx_runtime_connect_sinks(runtime); /* a client may begin runs */
         ops = instance->ops;

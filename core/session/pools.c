@@ -47,6 +47,7 @@ static int find_or_add_locked(struct sbx_sessions *sessions, const struct sbx_in
                         free(backend);
                         return r;
                 }
+                sbx_pool_measure(backend->pool, sessions->metrics);
                 backend->instance = instance;
                 backend->memory_max_bytes = memory_max(instance);
                 backend->next = sessions->backends;
@@ -87,6 +88,13 @@ int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, con
         r = find_or_add_locked(sessions, instance, ret_backend, err);
         pthread_mutex_unlock(&sessions->lock);
         return r;
+}
+
+struct sbx_backend_pool *sbx_backend_configured_locked(const struct sbx_sessions *sessions) {
+        for (struct sbx_backend_pool *at = sessions->backends; at != NULL; at = at->next)
+                if (strcmp(at->instance->name, sessions->environment) == 0)
+                        return at;
+        return NULL;
 }
 
 void sbx_backends_free(struct sbx_sessions *sessions) {

@@ -119,6 +119,14 @@ static void make_label(const struct sbx_session *session, char *label, size_t si
                         *at = '_';
 }
 
+static void measure_start(struct sbx_session *session) {
+        struct sbx_metrics *metrics = session->owner->metrics;
+
+        if (metrics != NULL && !session->had_guest)
+                sbx_histogram_add(&metrics->session_seconds, sbx_clock_ns() - session->wished_ns);
+        session->had_guest = true;
+}
+
 static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
                        struct sbx_error *err) {
         char label[LABEL_ID_MAX + 32];
@@ -141,6 +149,7 @@ static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const
         }
         session->memory_limit_bytes = memory_bytes;
         session->memory_peak_bytes = 0;
+        measure_start(session);
         publish(session);
         return 0;
 }

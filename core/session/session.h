@@ -116,7 +116,8 @@ void sbx_sessions_observe(struct sbx_sessions *sessions, const struct sbx_sessio
 /* Starts the configured environment and fills its pool on a thread of the sessions', so that the first execution finds
  * a guest; returns at once. Idempotent. */
 void sbx_sessions_warm(struct sbx_sessions *sessions);
-/* 0: an execution would not wait for a start; -EAGAIN: not yet; else why guests can't be started. Never waits. */
+/* 0: the configured environment runs and starts guests; -EAGAIN: not yet; else why guests can't be started. A pool that
+ * others have just emptied does not count: starting one more guest takes a moment. Never waits. */
 int sbx_sessions_ready(struct sbx_sessions *sessions, struct sbx_error *err);
 /* Figures that stand now, not those that grow. */
 struct sbx_session_figures {

@@ -2,6 +2,9 @@
 /* The operations on sessions: each takes the session's turn, sees to a living guest, does its work, and lets go. */
 #include "session/state.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/utf8.h"
@@ -33,15 +36,24 @@ int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *regis
         sessions->environment = environment != NULL ? environment : "local";
         sessions->ttl_ns = (uint64_t)setting(config, "session_ttl", 30 * 60 * 1000) * SBX_NS_PER_MS;
         sessions->sessions_max = (unsigned)setting(config, "max_sessions", 64);
+        sessions->principal_max = (unsigned)setting(config, "max_sessions_per_principal", 0);
         sessions->output_max_bytes = (size_t)setting(config, "max_output_bytes", (int64_t)MIB);
         sessions->display_max_bytes = (size_t)setting(config, "max_display_bytes", (int64_t)(16 * MIB));
         sessions->grace_ns = (uint64_t)setting(config, "interrupt_grace", 2000) * SBX_NS_PER_MS;
         sessions->default_timeout_ms = (uint64_t)setting(config, "exec_timeout", 0);
         sessions->cpu_limit_ns = (uint64_t)setting(config, "cpu_time_limit", 0) * SBX_NS_PER_MS;
+        sessions->warm_stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (sessions->warm_stop_fd < 0) {
+                r = sbx_error_set(err, -errno, ORIGIN, "Raise the limit of open files (ulimit -n).",
+                                  "can't make an eventfd: %s", SBX_ERRNO_TEXT(-errno));
+                free(sessions);
+                return r;
+        }
         pthread_mutex_init(&sessions->lock, NULL);
         r = sbx_cond_init(&sessions->reaper_wake);
         if (r < 0) {
                 pthread_mutex_destroy(&sessions->lock);
+                close(sessions->warm_stop_fd);
                 free(sessions);
                 return SBX_NOMEM(err, ORIGIN);
         }
@@ -52,6 +64,7 @@ int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *regis
 void sbx_sessions_free(struct sbx_sessions *sessions) {
         if (sessions == NULL)
                 return;
+        sbx_warm_stop(sessions);
         sbx_reaper_stop(sessions);
         for (size_t i = 0; i < SBX_SESSION_BUCKETS; i++)
                 while (sessions->buckets[i] != NULL) {
@@ -65,8 +78,10 @@ void sbx_sessions_free(struct sbx_sessions *sessions) {
                 free(sessions->expired[i].principal);
                 free(sessions->expired[i].id);
         }
+        sbx_principals_free(sessions);
         pthread_cond_destroy(&sessions->reaper_wake);
         pthread_mutex_destroy(&sessions->lock);
+        close(sessions->warm_stop_fd);
         free(sessions);
 }
 
@@ -76,17 +91,14 @@ const struct sbx_config *sbx_sessions_config(const struct sbx_sessions *sessions
 
 /* ---- one operation in a session ---- */
 
-struct operation {
-        const char *principal, *id, *environment;
-        uint64_t memory_bytes; /* hard limit of the guest; 0: what it has */
-        uint64_t limit_ms;     /* of the whole, 0: none but the call's */
-        const char *what;      /* "its variables were read": for the notice when the guest dies of it */
-        /* -ESRCH: the guest was dead before, nothing was done. */
-        int (*run)(struct sbx_session *session, void *data, const struct sbx_call *call, struct sbx_error *err);
-        void *data;
-};
+static int still_running(struct sbx_session *session, struct sbx_error *err) {
+        sbx_session_settle(session, "its interpreter ended while nothing was executed");
+        return session->guest != NULL ? 0
+                                      : sbx_error_set(err, -ENOENT, ORIGIN, NULL,
+                                                      "the interpreter of session '%s' does not run", session->id);
+}
 
-static int attempt(struct sbx_session *session, const struct operation *operation, const struct sbx_call *call,
+static int attempt(struct sbx_session *session, const struct sbx_operation *operation, const struct sbx_call *call,
                    struct sbx_error *err) {
         struct sbx_call merged = {0};
         char reason[128];
@@ -95,7 +107,8 @@ static int attempt(struct sbx_session *session, const struct operation *operatio
         r = sbx_session_call_begin(session, call, operation->limit_ms, &merged, err);
         if (r < 0)
                 return r;
-        r = sbx_session_ready(session, operation->memory_bytes, &merged, err);
+        r = operation->on != SBX_ON_ANY ? still_running(session, err)
+                                        : sbx_session_ready(session, operation->memory_bytes, &merged, err);
         if (r == 0)
                 r = operation->run(session, operation->data, &merged, err);
         if (r == 0 || session->guest == NULL)
@@ -109,14 +122,18 @@ static int attempt(struct sbx_session *session, const struct operation *operatio
         return r;
 }
 
-static int operate(struct sbx_sessions *sessions, const struct operation *operation, const struct sbx_call *call,
-                   struct sbx_error *err) {
+int sbx_session_operate(struct sbx_sessions *sessions, const struct sbx_operation *operation,
+                        const struct sbx_call *call, struct sbx_error *err) {
         _cleanup_turn_ struct sbx_session *session = NULL;
         struct sbx_error problem = {0};
         int r;
 
-        r = sbx_session_take(sessions, operation->principal, operation->id, operation->environment, call, &session,
-                             err);
+        if (operation->on == SBX_ON_ANY)
+                r = sbx_session_take(sessions, operation->principal, operation->id, operation->environment, call,
+                                     &session, err);
+        else
+                r = sbx_session_take_running(sessions, operation->principal, operation->id,
+                                             operation->on == SBX_ON_IDLE, call, &session, err);
         if (r < 0)
                 return r;
         /* A guest can die between the look at it and the request. The request never reached it, so this is no second
@@ -208,6 +225,16 @@ static void note_end(struct sbx_session *session, struct sbx_result *result) {
         sbx_session_settle(session, reason);
 }
 
+static void measure(struct sbx_metrics *metrics, const struct sbx_result *result) {
+        if (metrics == NULL)
+                return;
+        if ((unsigned)result->end < SBX_METRIC_ENDS)
+                sbx_metric_add(&metrics->executions[result->end], 1);
+        sbx_histogram_add(&metrics->execution_seconds, result->duration_ns);
+        sbx_metric_add(&metrics->output_bytes, result->stdout_text.size + result->stderr_text.size);
+        sbx_metric_add(&metrics->output_dropped_bytes, result->stdout_dropped_bytes + result->stderr_dropped_bytes);
+}
+
 static int run_execution(struct sbx_session *session, void *data, const struct sbx_call *call, struct sbx_error *err) {
         struct execute *execute = data;
         const struct sbx_sessions *sessions = session->owner;
@@ -231,6 +258,7 @@ static int run_execution(struct sbx_session *session, void *data, const struct s
                 return r;
         free(steal_pointer(session->notice)); /* delivered */
         note_end(session, execute->result);
+        measure(sessions->metrics, execute->result);
         return 0;
 }
 
@@ -243,7 +271,7 @@ int sbx_sessions_execute_with(struct sbx_sessions *sessions, const struct sbx_ex
                               const struct sbx_code_calls *calls, const struct sbx_call *call,
                               struct sbx_result **ret_result, struct sbx_error *err) {
         struct execute execute = {.calls = calls};
-        struct operation operation = {.what = "code was sent to it", .run = run_execution, .data = &execute};
+        struct sbx_operation operation = {.what = "code was sent to it", .run = run_execution, .data = &execute};
         int r;
 
         r = check_execution(sessions, execution, &execute, err);
@@ -253,9 +281,10 @@ int sbx_sessions_execute_with(struct sbx_sessions *sessions, const struct sbx_ex
         operation.id = execute.execution.session_id;
         operation.environment = execute.execution.environment;
         operation.memory_bytes = execute.profile->memory_bytes;
-        r = operate(sessions, &operation, call, err);
+        r = sbx_session_operate(sessions, &operation, call, err);
         if (r == 0)
                 *ret_result = execute.result;
+        sbx_session_tell(sessions, operation.principal, operation.id);
         return r;
 }
 
@@ -300,14 +329,14 @@ static int run_report(struct sbx_session *session, void *data, const struct sbx_
 static int operate_on_variables(struct sbx_sessions *sessions, const char *principal, const char *id, const char *what,
                                 int (*run)(struct sbx_session *, void *, const struct sbx_call *, struct sbx_error *),
                                 void *data, const struct sbx_call *call, struct sbx_error *err) {
-        struct operation operation = {.principal = principal,
+        struct sbx_operation operation = {.principal = principal,
                                       .id = id,
                                       .limit_ms = VARIABLES_TIMEOUT_MS,
                                       .what = what,
                                       .run = run,
                                       .data = data};
 
-        return operate(sessions, &operation, call, err);
+        return sbx_session_operate(sessions, &operation, call, err);
 }
 
 int sbx_sessions_get(struct sbx_sessions *sessions, const char *principal, const char *id, const struct sbx_call *call,

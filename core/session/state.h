@@ -2,6 +2,7 @@
 /* Inside of core/session: what a session and their table consist of, and which lock or turn protects what. */
 #pragma once
 
+#include "base/metrics.h"
 #include "base/thread.h"
 #include "guest/guest.h"
 #include "guest/pool.h"
@@ -20,14 +21,30 @@ struct sbx_waiter {
         bool refused; /* the session has ended */
 };
 
+/* Bytes that are kept for clients to read. Never changes; freed with its last reference. */
+struct sbx_artifact {
+        unsigned references; /* atomic */
+        char name[SBX_ARTIFACT_NAME_SIZE];
+        char *mime_type;
+        size_t size;
+        char bytes[];
+};
+
+struct sbx_artifacts {
+        struct sbx_artifact *items[SBX_ARTIFACTS_MAX]; /* oldest first */
+        unsigned count;
+        size_t bytes;         /* of all */
+        uint64_t last_number; /* that a name had */
+};
+
 /* A session. Who has the turn uses the guest; everybody else sees what was published. */
 struct sbx_session {
         /* Never change. */
         struct sbx_sessions *owner;
         struct sbx_backend_pool *backend;
-        char *principal, *id; /* id "": a fresh session, for one call, outside the table */
-        uint64_t number;      /* unlike any other session's of this table */
-        uint64_t created_ns;
+        char *principal, *id;           /* id "": a fresh session, for one call, outside the table */
+        uint64_t number;                /* unlike any other session's of this table */
+        uint64_t created_ns, wished_ns; /* wished_ns: when the call came that it was made for */
         char created_at[SBX_TIMESTAMP_SIZE];
         int stop_fd; /* eventfd, readable once the session has ended; -1 for a fresh one */
 
@@ -40,13 +57,17 @@ struct sbx_session {
         uint64_t last_used_ns, executions;
         char *isolation; /* of its guest; NULL: none runs */
         json_t *names;   /* of its variables; shared with the guest, read-only; NULL: none known */
+        bool unlisted;   /* nobody looked at its resources since they were told to have changed */
+        struct sbx_artifacts artifacts;
 
         /* Belong to whoever has the turn. */
         struct sbx_guest_process *guest;
         char *notice;                /* what the next result has to say; NULL: nothing */
         uint64_t memory_limit_bytes; /* the guest's hard limit */
         uint64_t memory_peak_bytes;  /* as last measured; 0: unknown */
+        bool had_guest;              /* its first one has been measured */
         int watch_fd;                /* epoll of stop_fd and a call's cancel_fd; -1: not needed so far */
+        bool glance;                 /* this turn is no use of the session: its idle time goes on */
 };
 
 /* A backend instance in use, with its ready guests. Lives as long as the table. */
@@ -62,6 +83,13 @@ struct sbx_expired {
         char *principal, *id;
 };
 
+/* A principal that has sessions, and how many, fresh and ending ones too. */
+struct sbx_principal {
+        struct sbx_principal *next;
+        unsigned sessions;
+        char name[];
+};
+
 struct sbx_sessions {
         /* Never change. */
         struct sbx_registry *registry;
@@ -70,12 +98,16 @@ struct sbx_sessions {
         const char *environment;
         uint64_t ttl_ns, cpu_limit_ns, grace_ns, default_timeout_ms;
         size_t output_max_bytes, display_max_bytes;
-        unsigned sessions_max;
+        unsigned sessions_max, principal_max; /* of all, and of one principal */
+        struct sbx_metrics *metrics;          /* NULL: nobody measures */
+        struct sbx_session_observer observer;
 
         pthread_mutex_t lock; /* protects all that follows, and what struct sbx_session says */
         struct sbx_session *buckets[SBX_SESSION_BUCKETS];
         unsigned live; /* sessions that exist, fresh and ending ones too */
         uint64_t last_number;
+        size_t artifact_bytes; /* of all sessions */
+        struct sbx_principal *principals; /* those that have sessions */
         struct sbx_backend_pool *backends;
         struct sbx_expired expired[SBX_SESSION_EXPIRED_MAX];
         unsigned expired_next;
@@ -86,6 +118,13 @@ struct sbx_sessions {
         bool reaper_runs, reaper_stop;
         struct sbx_guest_process *graves[8];
         unsigned grave_count;
+
+        /* The warm-up: brings the configured environment up before anybody asks for it. */
+        pthread_t warmer;
+        bool warmer_runs, warm_stop;   /* warmer_runs: its thread is to be joined */
+        bool warm_ended;               /* ... and has nothing left to do */
+        int warm_stop_fd;              /* never changes: an eventfd, its cancel descriptor */
+        struct sbx_error warm_failure; /* why it failed; code 0: it did not */
 };
 
 /* ---- table.c: takes the lock itself unless the name ends with _locked ---- */
@@ -96,6 +135,10 @@ struct sbx_sessions {
  * sbx_turn_wait. */
 int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
                      const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err);
+/* The same for a session whose interpreter runs; it makes none and starts none. -ENOENT: there is no such one; -EAGAIN:
+ * `idle`, and somebody has its turn. */
+int sbx_session_take_running(struct sbx_sessions *sessions, const char *principal, const char *id, bool idle,
+                             const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err);
 /* Gives the turn to the next waiter, and frees the session if nobody needs it any more. */
 void sbx_session_release(struct sbx_session *session);
 #define _cleanup_turn_ __attribute__((cleanup(sbx_session_release_cleanup)))
@@ -112,6 +155,47 @@ void sbx_session_free(struct sbx_session *session); /* its guest too; without th
 void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal, const char *id);
 bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *principal, const char *id);
 void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *principal); /* all of the principal's */
+
+/* ---- principals.c ---- */
+
+/* Counts a session of the principal in, or out. -EBUSY: it has as many as it may. */
+int sbx_principal_enter_locked(struct sbx_sessions *sessions, const char *name, struct sbx_error *err);
+void sbx_principal_leave_locked(struct sbx_sessions *sessions, const char *name);
+void sbx_principals_free(struct sbx_sessions *sessions);
+
+/* ---- sessions.c ---- */
+
+/* Which sessions an operation takes. */
+enum sbx_operation_on {
+        SBX_ON_ANY = 0, /* made and started if need be */
+        SBX_ON_RUNNING, /* only if its interpreter runs, see sbx_session_take_running */
+        SBX_ON_IDLE,    /* ... and has nothing to do; this does not count as a use of the session */
+};
+
+/* One operation in a session. */
+struct sbx_operation {
+        const char *principal, *id, *environment;
+        enum sbx_operation_on on;
+        uint64_t memory_bytes; /* hard limit of the guest; 0: what it has */
+        uint64_t limit_ms;     /* of the whole, 0: none but the call's */
+        const char *what;      /* "its variables were read": for the notice when the guest dies of it */
+        /* -ESRCH: the guest was dead before, nothing was done. */
+        int (*run)(struct sbx_session *session, void *data, const struct sbx_call *call, struct sbx_error *err);
+        void *data;
+};
+/* Takes the session's turn, sees to a living guest, runs it, and lets go. */
+int sbx_session_operate(struct sbx_sessions *sessions, const struct sbx_operation *operation,
+                        const struct sbx_call *call, struct sbx_error *err);
+
+/* ---- news.c ---- */
+
+/* Tells the observer that what the session's resources give may have changed, without the lock. `id` "" (a fresh
+ * session, which has none) is a no-op. */
+void sbx_session_tell(struct sbx_sessions *sessions, const char *principal, const char *id);
+
+/* ---- artifacts.c ---- */
+
+void sbx_artifacts_clear(struct sbx_session *session); /* takes the lock itself */
 
 /* ---- turn.c: first come, first served ---- */
 
@@ -140,7 +224,14 @@ void sbx_session_bury(struct sbx_session *session);
 
 int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, const struct sbx_call *call,
                      struct sbx_backend_pool **ret_backend, struct sbx_error *err);
+/* The pool of the configured environment; NULL: it was not started so far. */
+struct sbx_backend_pool *sbx_backend_configured_locked(const struct sbx_sessions *sessions);
 void sbx_backends_free(struct sbx_sessions *sessions);
+
+/* ---- warm.c ---- */
+
+/* Calls the warm-up off and waits for its thread: as long as the backend takes to notice. Idempotent. */
+void sbx_warm_stop(struct sbx_sessions *sessions);
 
 /* ---- reaper.c ---- */
 

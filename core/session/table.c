@@ -102,11 +102,14 @@ SBX_DEFINE_CLEANUP(struct sbx_session *, session_destroy, cleanup_session)
 
 void sbx_session_free(struct sbx_session *session) {
         struct sbx_sessions *sessions = session->owner;
+        _cleanup_free_ char *principal = steal_pointer(session->principal);
 
-        session_destroy(session);
+        session_destroy(session); /* its guest is gone before another may take its place */
         pthread_mutex_lock(&sessions->lock);
         sessions->live--;
+        sbx_principal_leave_locked(sessions, principal);
         pthread_mutex_unlock(&sessions->lock);
+        SBX_COUNT(sessions->metrics, sessions_ended, 1);
 }
 
 /* A session that nobody knows yet, with its turn taken by the caller. */
@@ -141,11 +144,16 @@ static int session_new(struct sbx_sessions *sessions, struct sbx_backend_pool *b
 
 /* Counts it in, unless there are too many. */
 static int session_admit_locked(struct sbx_sessions *sessions, struct sbx_session *session, struct sbx_error *err) {
+        int r;
+
         if (sessions->live >= sessions->sessions_max)
                 return sbx_error_set(err, -EBUSY, ORIGIN,
                                      "Destroy a session that is no longer needed (destroy_session), "
                                      "wait until an idle one expires, or raise the setting max_sessions.",
                                      "%u sessions are active, which is the maximum", sessions->live);
+        r = sbx_principal_enter_locked(sessions, session->principal, err);
+        if (r < 0)
+                return r;
         sessions->live++;
         session->number = ++sessions->last_number;
         sbx_reaper_start_locked(sessions);
@@ -246,6 +254,7 @@ static int take_new(struct sbx_sessions *sessions, const char *principal, const 
                     const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
         __attribute__((cleanup(cleanup_session))) struct sbx_session *session = NULL;
         struct sbx_backend_pool *backend = NULL;
+        uint64_t wished_ns = sbx_clock_ns();
         int r;
 
         r = sbx_backend_find(sessions, environment, call, &backend, err);
@@ -254,6 +263,7 @@ static int take_new(struct sbx_sessions *sessions, const char *principal, const 
         r = session_new(sessions, backend, principal, id, &session, err);
         if (r < 0)
                 return r;
+        session->wished_ns = wished_ns;
         pthread_mutex_lock(&sessions->lock);
         if (id[0] != '\0' && sbx_table_find_locked(sessions, principal, id) != NULL)
                 r = 1;
@@ -262,9 +272,13 @@ static int take_new(struct sbx_sessions *sessions, const char *principal, const 
         if (r == 0 && id[0] != '\0')
                 table_insert(sessions, session);
         pthread_mutex_unlock(&sessions->lock);
-        if (r == 0)
-                *ret_session = steal_pointer(session);
-        return r;
+        if (r < 0)
+                SBX_COUNT(sessions->metrics, sessions_refused, 1);
+        if (r != 0)
+                return r;
+        SBX_COUNT(sessions->metrics, sessions_started, 1);
+        *ret_session = steal_pointer(session);
+        return 0;
 }
 
 int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,

@@ -185,8 +185,11 @@ int sbx_tools_resolve(struct sbx_tools *tools, const char *name, enum sbx_tool_c
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "no kind of caller has the number %d", (int)caller);
         SBX_LOCKED(&tools->lock);
         entry = sbx_tools_find_locked(tools, name);
-        if (entry == NULL || !may_call_locked(tools, entry, caller))
+        if (entry == NULL || !may_call_locked(tools, entry, caller)) {
+                if (ret_entry != NULL) /* a call, not a question whether it could be made */
+                        SBX_COUNT(tools->metrics, tools_refused, 1);
                 return refuse_locked(tools, entry, name, caller, err);
+        }
         if (ret_entry != NULL)
                 *ret_entry = entry;
         return 0;

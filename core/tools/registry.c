@@ -162,6 +162,10 @@ void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *
         tools->observer = *observer;
 }
 
+void sbx_tools_measure(struct sbx_tools *tools, struct sbx_metrics *metrics) {
+        tools->metrics = metrics;
+}
+
 void sbx_tools_set_code(struct sbx_tools *tools, const struct sbx_tool_code *code) {
         tools->code = *code;
 }
@@ -263,6 +267,9 @@ int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, j
         int status, r;
 
         status = run_tool(tools, entry, arguments, context, &result);
+        SBX_COUNT(tools->metrics, tool_calls, 1);
+        if (status < 0 || json_is_true(json_object_get(result, "isError")))
+                SBX_COUNT(tools->metrics, tool_errors, 1);
         if (observed)
                 observer->called(
                         observer->data,

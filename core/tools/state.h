@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/nearest.h"
 #include "base/thread.h"
 #include "tools/tools.h"
@@ -93,6 +94,7 @@ struct sbx_tools {
         size_t alias_count;
         struct sbx_tool_patterns allowed[SBX_CALLER_CODE + 1]; /* by caller; set before the first call */
         struct sbx_tool_observer observer;
+        struct sbx_metrics *metrics; /* NULL: nobody measures */
         struct sbx_tool_code code;
         struct sbx_beats beats;
         struct sbx_tool_threads threads;

@@ -233,9 +233,11 @@ int sbx_tool_task_queue(struct sbx_tool_task *task, struct sbx_error *err) {
         SBX_LOCKED(&threads->lock);
         if (threads->stop)
                 return sbx_error_set(err, -ESHUTDOWN, ORIGIN, NULL, "the runtime is shutting down");
-        if (threads->queued >= QUEUE_MAX)
+        if (threads->queued >= QUEUE_MAX) {
+                SBX_COUNT(task->tools->metrics, tools_refused, 1);
                 return sbx_error_set(err, -EBUSY, ORIGIN, "Try again when earlier calls have ended.",
                                      "busy: %u calls wait already", threads->queued);
+        }
         enqueue_locked(threads, task);
         if (is_runnable_locked(threads, task))
                 r = wake_one_locked(threads);

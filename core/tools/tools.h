@@ -41,10 +41,13 @@ struct sbx_tool_context {
 #define SBX_TOOL_CLIENT (1u << 5)    /* for clients alone */
 #define SBX_TOOL_EXECUTES (1u << 6)  /* executes code: of a client's, sbx_tools_set_code says what it may call back */
 #define SBX_TOOL_ALWAYS (1u << 7)    /* whatever model_tools and code_tools say */
+#define SBX_TOOL_FOREIGN (1u << 8)   /* of a plugin: whatever JSON Schema it likes, also at the root */
+#define SBX_TOOL_PROTOCOL (1u << 9)  /* it answers requests (request.h): its -EPROTO is no result, but the end */
 
 /* A tool. `input_schema` is a JSON Schema text: root type object, as docs/tools.md says; `annotations` a JSON object
  * text (NULL: none). `run` gets arguments that fit the schema (defaults filled in) and returns a result object
- * {"content": [...], "isError": bool}; a negative return becomes an isError result with the error's text. */
+ * {"content": [...], "isError": bool}; a negative return becomes an isError result with the error's text, except for
+ * clients -ENOTSUP after sbx_client.ask has said so, and -EPROTO with SBX_TOOL_PROTOCOL: those end the call. */
 struct sbx_tool {
         const char *name, *title, *description, *input_schema, *annotations;
         int (*run)(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
@@ -57,8 +60,9 @@ struct sbx_tool {
         const char *lane;
         unsigned flags;    /* SBX_TOOL_* bits */
         const char *icons; /* a JSON array text, as in MCP; NULL: none */
-        const char
-                *task_support; /* "optional", "required": it may become a task (sbx_client.become_task); NULL: never */
+        /* "optional", "required": it may become a task (sbx_client.become_task); NULL: never */
+        const char *task_support;
+        const char *meta; /* a JSON object text, "_meta" of the listing; NULL: none */
 };
 
 /* One call that has ended and is not of a run, for who keeps a record. Everything is borrowed. */
@@ -82,6 +86,9 @@ void sbx_tools_stop(struct sbx_tools *tools);
 void sbx_tools_free(struct sbx_tools *tools);
 /* Before the first call; copied. */
 void sbx_tools_observe(struct sbx_tools *tools, const struct sbx_tool_observer *observer);
+/* Counts calls, errors and refusals there, which outlives the registry. Before the first call. */
+struct sbx_metrics;
+void sbx_tools_measure(struct sbx_tools *tools, struct sbx_metrics *metrics);
 /* What code that clients execute may call back to: asked at the begin of each such call; `*ret_calls` may stay NULL,
  * then it may not. `end` gets what begin() put into `ret_run`. */
 struct sbx_tool_code {
@@ -100,7 +107,8 @@ int sbx_tools_alias(struct sbx_tools *tools, const char *alias, const char *name
  * the first call; copied. Clients: which SBX_TOOL_HOST ones they get too; models and code: which of all they get. */
 int sbx_tools_allow(struct sbx_tools *tools, enum sbx_tool_caller caller, const char *const *patterns,
                     struct sbx_error *err);
-/* What the caller may call: a JSON array of {name, title, description, inputSchema, annotations}. */
+/* What the caller may call: a JSON array of {name, title, description, inputSchema, annotations, icons, execution,
+ * _meta}; the last three, and the title, where there are some. */
 int sbx_tools_list_for(struct sbx_tools *tools, enum sbx_tool_caller caller, json_t **ret_list, struct sbx_error *err);
 /* The same for clients, encoded. */
 int sbx_tools_list(struct sbx_tools *tools, struct sbx_buffer *out_json, struct sbx_error *err);
@@ -122,9 +130,8 @@ void sbx_tools_set_requests(struct sbx_tools *tools, const struct sbx_tool_reque
  * started when needed and ended after 10 idle seconds; at most 1024 calls wait, then it answers -EBUSY. */
 void sbx_tools_services(struct sbx_tools *tools, struct sbx_tool_services *ret_services);
 
-/* Checks `arguments` against the subset of JSON Schema that tools use (type, properties, required,
- * additionalProperties, enum, minimum, maximum, minLength, maxLength, items, default) and fills defaults in. The error
- * names the path, the reason, and what is allowed. */
+/* Checks `arguments` against a JSON Schema (2020-12; schema.h says what of it) and fills defaults in. The error names the
+ * path, the reason, and what is allowed. */
 int sbx_schema_apply(const json_t *schema, json_t *arguments, struct sbx_error *err);
 
 /* The tools of a context source. `source` outlives the registry. A tool's definition may have "_meta":
@@ -133,6 +140,9 @@ int sbx_schema_apply(const json_t *schema, json_t *arguments, struct sbx_error *
  * something to offer wins. */
 int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, bool only_missing,
                           struct sbx_error *err);
+/* A source of that name has said that its tools changed: it is asked again before the next list, or the next call of an
+ * unknown tool, and what is new is added. Any thread; never waits. */
+void sbx_tools_source_changed(struct sbx_tools *tools, const char *source);
 
 /* Registers execute_python, get_repl_context, set_repl_context, clear_repl_context, list_sessions, destroy_session and
  * execute; file_read and list_files, within allowed_paths. `sessions` lives until sbx_tools_stop has returned. */

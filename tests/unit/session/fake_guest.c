@@ -24,6 +24,8 @@ struct sbx_guest_process {
 
 struct sbx_pool {
         const struct sbx_instance *backend;
+        struct sbx_metrics *metrics;
+        bool warm;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -134,6 +136,23 @@ int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_logger *lo
 
 void sbx_pool_free(struct sbx_pool *pool) {
         free(pool);
+}
+
+void sbx_pool_measure(struct sbx_pool *pool, struct sbx_metrics *metrics) {
+        pool->metrics = metrics;
+}
+
+void sbx_pool_warm(struct sbx_pool *pool) {
+        pool->warm = true;
+}
+
+int sbx_pool_ready(struct sbx_pool *pool, struct sbx_error *err) {
+        return pool->warm ? 0 : sbx_error_set(err, -EAGAIN, "fake", "Wait.", "not warm yet");
+}
+
+void sbx_pool_figures(struct sbx_pool *pool, unsigned *ret_ready, unsigned *ret_size) {
+        *ret_ready = pool->warm ? 2 : 0;
+        *ret_size = 2;
 }
 
 static int enlist(struct sbx_guest_process *guest) {
