@@ -46,12 +46,11 @@ int sbx_guest_file_write(struct sbx_guest_process *guest, const char *path, stru
 /* A file of the list, rebuilt from the members that are known. NULL: the guest sent something else. */
 static json_t *check_file(const json_t *file) {
         static const char *const types[] = {"file", "directory", "link", "other"};
-        const char *type = NULL;
-        struct sbx_bytes path = {"", 0};
+        const char *type = NULL, *path = NULL;
         int64_t size = 0, mode = 0, mtime_ms = 0;
         size_t i = 0;
 
-        if (!json_is_object(file) || sbx_json_get_text(file, "file", "path", SBX_JSON_REQUIRED, &path, NULL) < 0 ||
+        if (!json_is_object(file) || sbx_json_get_string(file, "file", "path", SBX_JSON_REQUIRED, &path, NULL) < 0 ||
             sbx_json_get_int(file, "file", "size", SBX_JSON_REQUIRED, 0, INT64_MAX, &size, NULL) < 0 ||
             sbx_json_get_int(file, "file", "mode", SBX_JSON_REQUIRED, 0, 07777, &mode, NULL) < 0 ||
             sbx_json_get_int(file, "file", "mtime_ms", SBX_JSON_REQUIRED, INT64_MIN, INT64_MAX, &mtime_ms, NULL) < 0 ||
@@ -61,12 +60,12 @@ static json_t *check_file(const json_t *file) {
                 i++;
         if (i == 4)
                 return NULL;
-        return json_pack("{s:o, s:I, s:I, s:I, s:s}", "path", sbx_json_text(path), "size", (json_int_t)size, "mode",
+        return json_pack("{s:s, s:I, s:I, s:I, s:s}", "path", path, "size", (json_int_t)size, "mode",
                          (json_int_t)mode, "mtime_ms", (json_int_t)mtime_ms, "type", type);
 }
 
 int sbx_guest_file_list(struct sbx_guest_process *guest, const char *path, const struct sbx_call *call, json_t **ret,
-                        struct sbx_error *err) {
+                        bool *ret_truncated, struct sbx_error *err) {
         _cleanup_json_ json_t *request = json_pack("{s:s}", "path", path);
         _cleanup_json_ json_t *answer = NULL, *list = json_array();
         json_t *files, *file;
@@ -93,6 +92,8 @@ int sbx_guest_file_list(struct sbx_guest_process *guest, const char *path, const
                         return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "files[%zu] is not what a file is",
                                              i);
                 }
+        if (ret_truncated != NULL)
+                *ret_truncated = json_is_true(json_object_get(answer, "truncated"));
         *ret = steal_pointer(list);
         return 0;
 }

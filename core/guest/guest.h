@@ -72,10 +72,13 @@ int sbx_guest_set(struct sbx_guest_process *guest, const char *name, const json_
                   char **ret_repr, struct sbx_error *err);
 int sbx_guest_clear(struct sbx_guest_process *guest, const struct sbx_call *call, struct sbx_error *err);
 
-/* Files, through the guest: paths are resolved inside, relative to its workspace. */
+/* Files, through the guest: paths are resolved inside, relative to its workspace. -ENOENT, -EISDIR, -EACCES, ... as the
+ * guest says; -EIO for what it does not name. */
 int sbx_guest_file_read(struct sbx_guest_process *guest, const char *path, size_t max_bytes,
                         const struct sbx_call *call, struct sbx_buffer *out, struct sbx_error *err);
 int sbx_guest_file_write(struct sbx_guest_process *guest, const char *path, struct sbx_bytes content,
                          const struct sbx_call *call, struct sbx_error *err);
+/* What is below a directory: [{"path", "size", "mode", "mtime_ms", "type"}], at most 10,000; `*ret_truncated` (may be
+ * NULL): there is more. */
 int sbx_guest_file_list(struct sbx_guest_process *guest, const char *path, const struct sbx_call *call, json_t **ret,
-                        struct sbx_error *err);
+                        bool *ret_truncated, struct sbx_error *err);

@@ -11,6 +11,7 @@ void sbx_sessions_figures(struct sbx_sessions *sessions, struct sbx_session_figu
 
         pthread_mutex_lock(&sessions->lock);
         figures.sessions = sessions->live;
+        figures.artifact_bytes = sessions->artifact_bytes;
         for (const struct sbx_principal *at = sessions->principals; at != NULL; at = at->next)
                 figures.principals += at->sessions > 0;
         for (size_t i = 0; i < SBX_SESSION_BUCKETS; i++)

@@ -38,6 +38,7 @@ static void free_unlocked(struct sbx_sessions *sessions, struct sbx_session *ses
         pthread_mutex_unlock(&sessions->lock);
         if (session != NULL) {
                 sbx_log(sessions->logger, SBX_LOG_DEBUG, "session '%s' expired", session->id);
+                sbx_session_tell(sessions, session->principal, session->id);
                 sbx_session_free(session);
         }
         sbx_guest_free(guest);

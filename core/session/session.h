@@ -79,20 +79,32 @@ int sbx_sessions_file_read(struct sbx_sessions *sessions, const char *principal,
                            struct sbx_error *err);
 int sbx_sessions_file_write(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
                             struct sbx_bytes content, const struct sbx_call *call, struct sbx_error *err);
-/* [{path, size, mode, mtime_ms, type}] of a directory, sorted by path; "" is the workspace. */
+/* [{path, size, mode, mtime_ms, type}] of what is below a directory, at any depth, sorted by path; "" is the workspace.
+ * `type` is "file", "directory", "link", or "other" (also what has a name that is not UTF-8, so that nobody can ask for
+ * it). `*ret_truncated` (may be NULL): there is more, at most 10,000 are told. */
 int sbx_sessions_file_list(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
-                           const struct sbx_call *call, json_t **ret_list, struct sbx_error *err);
+                           const struct sbx_call *call, json_t **ret_list, bool *ret_truncated,
+                           struct sbx_error *err);
+/* The same two for who only looks: no session is made or started. -ENOENT: there is none whose interpreter runs. Listing
+ * does not wait for the turn (-EAGAIN) and is no use of the session: it expires as if nobody had looked. */
+int sbx_sessions_file_read_running(struct sbx_sessions *sessions, const char *principal, const char *id,
+                                   const char *path, size_t max_bytes, const struct sbx_call *call,
+                                   struct sbx_buffer *out, struct sbx_error *err);
+int sbx_sessions_file_list_idle(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
+                                const struct sbx_call *call, json_t **ret_list, bool *ret_truncated,
+                                struct sbx_error *err);
 
 /* ---- artifacts: what executions made that is too much for their result (artifacts.c) ----
- * Kept by the host, with the session: at most SBX_ARTIFACTS_MAX of at most SBX_ARTIFACT_BYTES_MAX together; the oldest
- * go first. They end with the session. */
+ * Kept by the host, with the session: at most SBX_ARTIFACTS_MAX of at most SBX_ARTIFACT_BYTES_MAX together, and of
+ * SBX_ARTIFACT_BYTES_OF_ALL in all sessions; the oldest of the same session go first. They end with the session. */
 
 #define SBX_ARTIFACTS_MAX 64u
 #define SBX_ARTIFACT_BYTES_MAX ((size_t)32 << 20)
+#define SBX_ARTIFACT_BYTES_OF_ALL ((size_t)256 << 20)
 #define SBX_ARTIFACT_NAME_SIZE 64
 
-/* `name` of the new artifact: "`prefix`-N`suffix`", N counting up in the session ("plot-3.png"). -EFBIG; -ENOENT: no
- * such session (any more). */
+/* `name` of the new artifact: "`prefix`-N`suffix`", N counting up in the session ("plot-3.png"); both have at most
+ * 16 of A-Za-z0-9_.- each. -EFBIG; -ENOSPC: the other sessions have it all; -ENOENT: no such session (any more). */
 int sbx_sessions_artifact_add(struct sbx_sessions *sessions, const char *principal, const char *id, const char *prefix,
                               const char *suffix, const char *mime_type, struct sbx_bytes content,
                               char ret_name[SBX_ARTIFACT_NAME_SIZE], struct sbx_error *err);
@@ -106,7 +118,8 @@ int sbx_sessions_artifact_read(struct sbx_sessions *sessions, const char *princi
 /* ---- news, readiness, figures ---- */
 
 /* Called when the state of a session may have changed what its resources give (an execution ended, a file was written,
- * it ended): `uri_prefix` is "repl://SESSION/". By the thread that did it; before the first call; must not block. */
+ * it ended): `uri_prefix` is "repl://SESSION/". `list_changed`: and which there are; told once until somebody looks at
+ * the session's artifacts again. By the thread that did it; must not block. To be set before the first call. */
 struct sbx_session_observer {
         void *data;
         void (*changed)(void *data, const char *principal, const char *uri_prefix, bool list_changed);

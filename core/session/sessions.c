@@ -385,6 +385,8 @@ int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, c
         pthread_mutex_unlock(&sessions->lock);
         if (unneeded != NULL)
                 sbx_session_free(unneeded);
+        if (known)
+                sbx_session_tell(sessions, principal, id);
         if (known || strcmp(id, SBX_SESSION_DEFAULT) == 0)
                 return 0;
         return sbx_error_set(err, -ENOENT, ORIGIN, "list_sessions shows those that exist.", "session '%.*s' not found",
@@ -408,6 +410,7 @@ void sbx_sessions_destroy_all(struct sbx_sessions *sessions, const char *princip
         pthread_mutex_unlock(&sessions->lock);
         for (; unneeded != NULL; unneeded = next) {
                 next = unneeded->next;
+                sbx_session_tell(sessions, principal, unneeded->id); /* those that execute are told of as they end */
                 sbx_session_free(unneeded);
         }
 }

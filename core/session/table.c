@@ -87,6 +87,7 @@ void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *princi
 
 static void session_destroy(struct sbx_session *session) {
         sbx_guest_free(session->guest);
+        sbx_artifacts_clear(session);
         json_decref(session->names);
         if (session->stop_fd >= 0)
                 close(session->stop_fd);
@@ -302,6 +303,37 @@ int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const
         return r;
 }
 
+static int no_such_session(const char *id, struct sbx_error *err) {
+        return sbx_error_set(err, -ENOENT, ORIGIN, "list_sessions shows those that exist.",
+                             "session '%.*s' does not exist, or its interpreter does not run", SBX_SESSION_ID_MAX, id);
+}
+
+int sbx_session_take_running(struct sbx_sessions *sessions, const char *principal, const char *id, bool idle,
+                             const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
+        struct sbx_session *session, *unneeded = NULL;
+        int r;
+
+        pthread_mutex_lock(&sessions->lock);
+        session = sbx_table_find_locked(sessions, principal != NULL ? principal : "",
+                                        id != NULL ? id : SBX_SESSION_DEFAULT);
+        if (session == NULL || session->isolation == NULL)
+                r = no_such_session(id != NULL ? id : SBX_SESSION_DEFAULT, err);
+        else if (idle && session->references > 0)
+                r = sbx_error_set(err, -EAGAIN, ORIGIN, NULL, "session '%s' is busy", session->id);
+        else
+                r = join_locked(session, NULL, call, err);
+        if (r == 0)
+                session->glance = idle;
+        else if (session != NULL && session->ended && session->references == 0)
+                unneeded = session;
+        pthread_mutex_unlock(&sessions->lock);
+        if (unneeded != NULL)
+                sbx_session_free(unneeded);
+        if (r == 0)
+                *ret_session = session;
+        return r;
+}
+
 bool sbx_session_end_locked(struct sbx_session *session) {
         table_remove(session->owner, session);
         session->ended = true;
@@ -318,7 +350,9 @@ void sbx_session_release(struct sbx_session *session) {
 
         pthread_mutex_lock(&sessions->lock);
         session->references--;
-        session->last_used_ns = sbx_clock_ns();
+        if (!session->glance)
+                session->last_used_ns = sbx_clock_ns();
+        session->glance = false;
         /* One that never got a guest has nothing to keep: a start that failed leaves no session behind. */
         if (!session->ended && session->references == 0 && session->guest == NULL && session->notice == NULL) {
                 table_remove(sessions, session);

@@ -332,7 +332,7 @@ static void test_files(void **state) {
         must(sbx_guest_file_read(guest, "dir/a.bin", 1 << 20, &call, &content, &err), &err);
         assert_int_equal(content.size, 3);
         assert_memory_equal(content.data, "\0\1\2", 3);
-        must(sbx_guest_file_list(guest, ".", &call, &files, &err), &err);
+        must(sbx_guest_file_list(guest, ".", &call, &files, NULL, &err), &err);
         assert_true(json_is_array(files) && json_array_size(files) >= 1);
         expect(guest, "print(open('dir/a.bin', 'rb').read())", SBX_END_OK, "b'\\x00\\x01\\x02'\n");
         sbx_guest_free(guest);

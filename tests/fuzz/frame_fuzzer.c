@@ -74,7 +74,7 @@ static void ask(struct sbx_guest_process *guest, unsigned what, const struct sbx
                 r = sbx_guest_file_read(guest, "x", 100, call, &content, &err);
                 break;
         default:
-                r = sbx_guest_file_list(guest, ".", call, &answer, &err);
+                r = sbx_guest_file_list(guest, ".", call, &answer, NULL, &err);
         }
         must(r <= 0 && (r == 0 || err.message[0] != '\0'));
         json_decref(answer);

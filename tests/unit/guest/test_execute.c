@@ -429,7 +429,7 @@ static void files(void **state) {
         assert_int_equal(sbx_guest_file_read(fixture->guest, "sbx-test-none", 10, NULL, &more, &fixture->err), -EIO);
         assert_contains(fixture->err.message, "FileNotFoundError");
         snprintf(path, sizeof(path), "sbx-guest-files-%d", (int)getpid());
-        assert_int_equal(sbx_guest_file_list(fixture->guest, path, NULL, &list, NULL), 0);
+        assert_int_equal(sbx_guest_file_list(fixture->guest, path, NULL, &list, NULL, NULL), 0);
         assert_int_equal(json_array_size(list), 1);
         assert_int_equal(json_integer_value(json_object_get(json_array_get(list, 0), "size")), 20 * MIB);
         snprintf(path, sizeof(path), "__import__('shutil').rmtree('sbx-guest-files-%d')", (int)getpid());

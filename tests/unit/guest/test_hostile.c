@@ -289,7 +289,7 @@ static void bad_answers(void **state) {
                 begin(&scripted);
                 add_frame(&scripted, SBX_FRAME_RESULT, files[i], NULL, 0);
                 assert_int_equal(start(&scripted), 0);
-                assert_int_equal(sbx_guest_file_list(scripted.guest, ".", NULL, &answer, &scripted.err), -EPROTO);
+                assert_int_equal(sbx_guest_file_list(scripted.guest, ".", NULL, &answer, NULL, &scripted.err), -EPROTO);
                 assert_false(sbx_guest_alive(scripted.guest));
                 end(&scripted);
         }
