@@ -94,6 +94,13 @@ static int check_lifecycle(const struct sbx_module *module, struct sbx_error *er
                              "the descriptor of %s has no %s()", module->path, missing);
 }
 
+static bool has_operation(const char *ops, size_t offset) {
+        void (*function)(void);
+
+        memcpy(&function, ops + offset, sizeof(function));
+        return function != NULL;
+}
+
 /* `module->plugin.ops` is the host's own copy by now: full size, zero where the plugin's struct ends earlier. */
 static int check_operations(const struct sbx_module *module, const struct sbx_kind *kind, struct sbx_error *err) {
         const char *ops = module->plugin.ops;
@@ -102,10 +109,8 @@ static int check_operations(const struct sbx_module *module, const struct sbx_ki
         if (kind->kind == SBX_PLUGIN_BACKEND)
                 memcpy(&features, ops + offsetof(struct sbx_backend_ops, features), sizeof(features));
         for (const struct sbx_kind_operation *op = kind->operations; op->name != NULL; op++) {
-                void (*function)(void);
-
-                memcpy(&function, ops + op->offset, sizeof(function));
-                if (function != NULL || (op->features != 0 && (op->features & features) == 0))
+                if (has_operation(ops, op->offset) || (op->features != 0 && (op->features & features) == 0) ||
+                    (op->instead != NULL && has_operation(ops, op->instead_offset)))
                         continue;
                 if (op->features != 0)
                         return sbx_error_set(err, -EINVAL, SBX_PLUGIN_ORIGIN,
@@ -114,8 +119,9 @@ static int check_operations(const struct sbx_module *module, const struct sbx_ki
                                              op->features, op->name);
                 return sbx_error_set(err, -EINVAL, SBX_PLUGIN_ORIGIN,
                                      "Set it in the struct that .ops points to; its header says what it does.",
-                                     "the operations of %s have no %s(), which every %s plugin needs", module->path,
-                                     op->name, kind->name);
+                                     "the operations of %s have no %s()%s%s, which every %s plugin needs", module->path,
+                                     op->name, op->instead != NULL ? " or " : "",
+                                     op->instead != NULL ? op->instead : "", kind->name);
         }
         return 0;
 }

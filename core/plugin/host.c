@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The services that one plugin instance gets: struct sbx_host of the ABI. Any thread; it never changes. */
+/* The services that one plugin instance gets: struct sbx_host of the ABI. Any thread; it never changes. What reaches
+ * beyond the plugin is in host_requests.c. */
 #include "plugin/internal.h"
 
 #include "base/cleanup.h"
@@ -24,15 +25,8 @@ static const struct {
         {SBX_PLUGIN_CONTEXT, "log_dir"},
         {SBX_PLUGIN_SINK, "log_dir"},
 };
-#define SHARED_COUNT (sizeof(shared_settings) / sizeof(shared_settings[0]))
-
-struct sbx_host_state {
-        struct sbx_host services;
-        struct sbx_host_setup setup;
-        char *libexec, *data;
-        char *shared[SHARED_COUNT]; /* texts of shared_settings that were asked for */
-        pthread_mutex_t lock;       /* protects `shared` */
-};
+_Static_assert(sizeof(shared_settings) / sizeof(shared_settings[0]) == SBX_HOST_SHARED_COUNT,
+               "one place for each shared setting");
 
 static void host_log(struct sbx_host_state *self, int level, const char *message) {
         if (level < SBX_LOG_ERROR)
@@ -128,7 +122,7 @@ static char *setting_text(const struct sbx_value *value) {
 }
 
 static const char *host_setting(struct sbx_host_state *self, const char *name) {
-        for (size_t i = 0; name != NULL && i < SHARED_COUNT; i++) {
+        for (size_t i = 0; name != NULL && i < SBX_HOST_SHARED_COUNT; i++) {
                 const struct sbx_value *value;
 
                 if (shared_settings[i].kind != self->setup.kind || strcmp(shared_settings[i].name, name) != 0)
@@ -209,59 +203,6 @@ static const char *host_directory(struct sbx_host_state *self, const char *name)
         return NULL;
 }
 
-/* ---- tools ----------------------------------------------------------------------------------------------- */
-
-static int no_tools(const struct sbx_host_state *self, struct sbx_error *err) {
-        return sbx_error_set(err, -ENOTSUP, SBX_PLUGIN_ORIGIN,
-                             "Ask for tools after start(), in a program that opened a whole runtime.",
-                             "%s: there are no tools to call here", self->setup.instance_name);
-}
-
-static int host_tool_list(struct sbx_host_state *self, struct sbx_output *ret_json, struct sbx_error *err) {
-        const struct sbx_tool_services *tools = self->setup.tools;
-
-        if (tools == NULL || tools->list == NULL)
-                return no_tools(self, err);
-        return tools->list(tools->data, ret_json, err);
-}
-
-static int host_tool_submit(struct sbx_host_state *self, const char *name, struct sbx_bytes arguments,
-                            const char *principal, const struct sbx_tool_events *events,
-                            struct sbx_tool_task **ret_task, struct sbx_error *err) {
-        const struct sbx_tool_services *tools = self->setup.tools;
-        struct sbx_tool_events copy;
-        int r;
-
-        if (tools == NULL || tools->submit == NULL)
-                return no_tools(self, err);
-        if (name == NULL || events == NULL || ret_task == NULL || (arguments.data == NULL && arguments.size > 0))
-                return sbx_error_set(err, -EINVAL, SBX_PLUGIN_ORIGIN, NULL,
-                                     "%s: tool_submit() needs a name, events, arguments and a place for the task",
-                                     self->setup.instance_name);
-        r = sbx_struct_size_check(events, sizeof(*events), "struct sbx_tool_events", err);
-        if (r < 0)
-                return r;
-        sbx_struct_copy(&copy, sizeof(copy), events);
-        if (copy.done == NULL)
-                return sbx_error_set(err, -EINVAL, SBX_PLUGIN_ORIGIN, NULL,
-                                     "%s: tool_submit() needs events with a done()", self->setup.instance_name);
-        return tools->submit(tools->data, name, arguments, principal != NULL ? principal : "", &copy, ret_task, err);
-}
-
-static void host_tool_cancel(struct sbx_host_state *self, struct sbx_tool_task *task) {
-        const struct sbx_tool_services *tools = self->setup.tools;
-
-        if (tools != NULL && tools->cancel != NULL && task != NULL)
-                tools->cancel(tools->data, task);
-}
-
-static void host_tool_release(struct sbx_host_state *self, struct sbx_tool_task *task) {
-        const struct sbx_tool_services *tools = self->setup.tools;
-
-        if (tools != NULL && tools->release != NULL && task != NULL)
-                tools->release(tools->data, task);
-}
-
 /* ---- creation -------------------------------------------------------------------------------------------- */
 
 static const struct sbx_host host_template = {
@@ -279,15 +220,22 @@ static const struct sbx_host host_template = {
         .clock_ns = host_clock_ns,
         .output_append = host_output_append,
         .directory = host_directory,
-        .tool_list = host_tool_list,
-        .tool_submit = host_tool_submit,
-        .tool_cancel = host_tool_cancel,
-        .tool_release = host_tool_release,
+        .tool_list = sbx_host_tool_list,
+        .tool_submit = sbx_host_tool_submit,
+        .tool_cancel = sbx_host_tool_cancel,
+        .tool_release = sbx_host_tool_release,
         .output_new = host_output_new,
         .output_bytes = host_output_bytes,
         .output_free = host_output_free,
         .setting = host_setting,
         .environment = host_environment,
+        .list = sbx_host_list,
+        .request_submit = sbx_host_request_submit,
+        .changed = sbx_host_changed,
+        .watch = sbx_host_watch,
+        .unwatch = sbx_host_unwatch,
+        .metrics = sbx_host_metrics,
+        .ready = sbx_host_ready,
 };
 
 /* In the build tree helper programs and data files lie beside the plugin that they belong to. */
@@ -325,7 +273,7 @@ const struct sbx_host *sbx_host_services(const struct sbx_host_state *state) {
 void sbx_host_free(struct sbx_host_state *state) {
         if (state == NULL)
                 return;
-        for (size_t i = 0; i < SHARED_COUNT; i++)
+        for (size_t i = 0; i < SBX_HOST_SHARED_COUNT; i++)
                 free(state->shared[i]);
         pthread_mutex_destroy(&state->lock);
         free(state->libexec);

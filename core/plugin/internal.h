@@ -2,6 +2,7 @@
 /* What the files of core/plugin share among themselves; other modules include plugin/registry.h. */
 #pragma once
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "plugin/registry.h"
@@ -19,6 +20,8 @@ struct sbx_kind_operation {
         const char *name; /* NULL ends the list */
         size_t offset;
         uint32_t features;
+        const char *instead; /* NULL, or another operation that does as well */
+        size_t instead_offset;
 };
 
 struct sbx_kind {
@@ -92,10 +95,38 @@ struct sbx_host_setup {
         const struct sbx_directories *directories;
         const struct sbx_tool_services *tools; /* may be NULL */
 };
+#define SBX_HOST_SHARED_COUNT 11u
+/* `self` of the services of one instance. */
+struct sbx_host_state {
+        struct sbx_host services;
+        struct sbx_host_setup setup;
+        char *libexec, *data;
+        char *shared[SBX_HOST_SHARED_COUNT]; /* texts of shared settings that were asked for */
+        pthread_mutex_t lock;                /* protects `shared` */
+};
 /* The services of one instance. What `setup` points to outlives it. NULL: -ENOMEM. */
 struct sbx_host_state *sbx_host_new(const struct sbx_host_setup *setup);
 const struct sbx_host *sbx_host_services(const struct sbx_host_state *state);
 void sbx_host_free(struct sbx_host_state *state);
+
+/* ---- host_requests.c: members of struct sbx_host ---------------------------------------------------------- */
+
+int sbx_host_tool_list(struct sbx_host_state *self, struct sbx_output *ret_json, struct sbx_error *err);
+int sbx_host_tool_submit(struct sbx_host_state *self, const char *name, struct sbx_bytes arguments,
+                         const char *principal, const struct sbx_tool_events *events, struct sbx_tool_task **ret_task,
+                         struct sbx_error *err);
+void sbx_host_tool_cancel(struct sbx_host_state *self, struct sbx_tool_task *task);
+void sbx_host_tool_release(struct sbx_host_state *self, struct sbx_tool_task *task);
+int sbx_host_list(struct sbx_host_state *self, int list, struct sbx_output *ret_json, struct sbx_error *err);
+int sbx_host_request_submit(struct sbx_host_state *self, const struct sbx_request *request,
+                            const struct sbx_client *client, const struct sbx_request_done *done,
+                            struct sbx_tool_task **ret_task, struct sbx_error *err);
+void sbx_host_changed(struct sbx_host_state *self, const struct sbx_change *change);
+int sbx_host_watch(struct sbx_host_state *self, void (*changed)(void *data, const struct sbx_change *change),
+                   void *data, struct sbx_watch **ret_watch, struct sbx_error *err);
+void sbx_host_unwatch(struct sbx_host_state *self, struct sbx_watch *watch);
+int sbx_host_metrics(struct sbx_host_state *self, struct sbx_output *ret_text, struct sbx_error *err);
+int sbx_host_ready(struct sbx_host_state *self, struct sbx_error *err);
 
 /* ---- instance.c: one entry of `plugins`, from file to running plugin. One thread at a time for each. -------- */
 

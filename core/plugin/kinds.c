@@ -10,9 +10,13 @@
 #include "plugin/internal.h"
 
 #define OPERATION(kind, member)                                                                                        \
-        { #member, offsetof(struct sbx_##kind##_ops, member), 0 }
+        { #member, offsetof(struct sbx_##kind##_ops, member), 0, NULL, 0 }
 #define OPERATION_FOR(kind, member, bits)                                                                              \
-        { #member, offsetof(struct sbx_##kind##_ops, member), (bits) }
+        { #member, offsetof(struct sbx_##kind##_ops, member), (bits), NULL, 0 }
+#define OPERATION_OR(kind, member, other)                                                                              \
+        { #member, offsetof(struct sbx_##kind##_ops, member), 0, #other, offsetof(struct sbx_##kind##_ops, other) }
+#define END                                                                                                            \
+        { NULL, 0, 0, NULL, 0 }
 #define SIZE_THROUGH(kind, member)                                                                                     \
         (offsetof(struct sbx_##kind##_ops, member) + sizeof(((struct sbx_##kind##_ops *)NULL)->member))
 
@@ -26,18 +30,18 @@ static const struct sbx_kind_operation backend_operations[] = {
         OPERATION_FOR(backend, guest_save, SBX_BACKEND_SAVE),
         OPERATION_FOR(backend, guest_restore, SBX_BACKEND_SAVE),
         OPERATION_FOR(backend, prepare, SBX_BACKEND_PREPARE),
-        {NULL, 0, 0},
+        END,
 };
-static const struct sbx_kind_operation provider_operations[] = {OPERATION(provider, complete), {NULL, 0, 0}};
+static const struct sbx_kind_operation provider_operations[] = {OPERATION(provider, complete), END};
 static const struct sbx_kind_operation context_operations[] = {
         OPERATION(context, tools),
-        OPERATION(context, call),
-        {NULL, 0, 0},
+        OPERATION_OR(context, call, request),
+        END,
 };
-static const struct sbx_kind_operation sink_operations[] = {OPERATION(sink, event), {NULL, 0, 0}};
-static const struct sbx_kind_operation transport_operations[] = {OPERATION(transport, serve), {NULL, 0, 0}};
+static const struct sbx_kind_operation sink_operations[] = {OPERATION(sink, event), END};
+static const struct sbx_kind_operation transport_operations[] = {OPERATION(transport, serve), END};
 static const struct sbx_kind_operation store_operations[] = {
-        OPERATION(store, put), OPERATION(store, get), OPERATION(store, list), OPERATION(store, remove), {NULL, 0, 0},
+        OPERATION(store, put), OPERATION(store, get), OPERATION(store, list), OPERATION(store, remove), END,
 };
 
 static const struct sbx_option no_options[] = {{.name = NULL}};

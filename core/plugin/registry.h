@@ -18,15 +18,28 @@ struct sbx_directories {
         bool build_tree;       /* a plugin is plugins/NAME/NAME.so, its helper programs are in plugins/NAME/ */
 };
 
-/* Tool services for struct sbx_host, filled in by core/tools through core/runtime; all NULL until then: plugins that
- * ask get -ENOTSUP. Read at each call. */
+/* What struct sbx_host offers beyond the plugin itself, filled in by core/tools and core/runtime; all NULL until then:
+ * plugins that ask get -ENOTSUP. Read at each call. What is handed over has this host's layout. */
+struct sbx_runtime_services {
+        void *data;
+        int (*list)(void *data, int list, struct sbx_output *ret_json, struct sbx_error *err);
+        /* `instance`: whose news it is. */
+        void (*changed)(void *data, const char *instance, const struct sbx_change *change);
+        int (*watch)(void *data, void (*changed)(void *watcher, const struct sbx_change *change), void *watcher,
+                     struct sbx_watch **ret_watch, struct sbx_error *err);
+        void (*unwatch)(void *data, struct sbx_watch *watch);
+        int (*metrics)(void *data, struct sbx_output *ret_text, struct sbx_error *err);
+        int (*ready)(void *data, struct sbx_error *err);
+};
 struct sbx_tool_services {
         void *data;
         int (*list)(void *data, struct sbx_output *ret_json, struct sbx_error *err);
-        int (*submit)(void *data, const char *name, struct sbx_bytes arguments, const char *principal,
-                      const struct sbx_tool_events *events, struct sbx_tool_task **ret_task, struct sbx_error *err);
+        /* `client` may be NULL. */
+        int (*submit)(void *data, const struct sbx_request *request, const struct sbx_client *client,
+                      const struct sbx_request_done *done, struct sbx_tool_task **ret_task, struct sbx_error *err);
         void (*cancel)(void *data, struct sbx_tool_task *task);
         void (*release)(void *data, struct sbx_tool_task *task);
+        struct sbx_runtime_services runtime;
 };
 
 /* A plugin that was loaded and checked. `plugin` is the host's own copy: members that the file's older or smaller

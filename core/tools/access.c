@@ -183,6 +183,8 @@ int sbx_tools_resolve(struct sbx_tools *tools, const char *name, enum sbx_tool_c
 
         if ((unsigned)caller >= sizeof(callers) / sizeof(callers[0]))
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "no kind of caller has the number %d", (int)caller);
+        if (sbx_tools_find(tools, name) == NULL)
+                sbx_tools_refresh(tools); /* a source may have it by now */
         SBX_LOCKED(&tools->lock);
         entry = sbx_tools_find_locked(tools, name);
         if (entry == NULL || !may_call_locked(tools, entry, caller)) {
@@ -205,6 +207,7 @@ int sbx_tools_list_for(struct sbx_tools *tools, enum sbx_tool_caller caller, jso
 
         if ((unsigned)caller >= sizeof(callers) / sizeof(callers[0]))
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "no kind of caller has the number %d", (int)caller);
+        sbx_tools_refresh(tools);
         pthread_mutex_lock(&tools->lock);
         for (size_t i = 0; i < tools->count && complete; i++)
                 if (may_call_locked(tools, tools->entries[i], caller))

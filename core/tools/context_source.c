@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "tools/shape.h"
 
 #define ORIGIN SBX_TOOLS_ORIGIN
 #define DEFINITIONS_MAX_BYTES ((size_t)1 << 20)
@@ -26,9 +27,9 @@ static int parse_result(struct sbx_bytes bytes, const char *tool, json_t **ret_r
                 sbx_error_wrap(err, "%s", tool);
                 return r;
         }
-        if (!json_is_array(json_object_get(result, "content")))
-                return sbx_error_set(err, -EBADMSG, ORIGIN, "Tell the author of the context source.",
-                                     "%s: its result has no content array", tool);
+        r = sbx_shape_blocks(json_object_get(result, "content"), tool, err);
+        if (r < 0)
+                return r;
         if (!json_is_boolean(json_object_get(result, "isError")) &&
             json_object_set_new(result, "isError", json_false()) < 0)
                 return SBX_NOMEM(err, ORIGIN);
@@ -42,6 +43,26 @@ struct source_tool {
         char *name;
 };
 
+/* The newer way, with a client that may be asked back. Calls of models and code have none: they get one that can't be
+ * asked. */
+static int request_source(const struct source_tool *tool, const struct sbx_tool_context *context,
+                          struct sbx_bytes arguments, struct sbx_output *output, struct sbx_error *err) {
+        const struct sbx_context_ops *ops = tool->source->ops;
+        const struct sbx_request request = {
+                .struct_size = sizeof(request),
+                .kind = SBX_REQUEST_TOOL,
+                .name = tool->name,
+                .arguments = arguments,
+                .principal = context->principal != NULL ? context->principal : "",
+        };
+        static const struct sbx_call no_limit = {.struct_size = sizeof(no_limit), .cancel_fd = -1};
+        struct sbx_tool_client nobody;
+
+        sbx_tool_client_init(&nobody, NULL, context, false);
+        return ops->request(tool->source->state, &request, context->client != NULL ? context->client : &nobody.client,
+                            context->call != NULL ? context->call : &no_limit, output, err);
+}
+
 static int call_source(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
                        struct sbx_error *err) {
         const struct source_tool *tool = context->data;
@@ -54,7 +75,9 @@ static int call_source(const struct sbx_tool_context *context, json_t *arguments
                 r = sbx_output_new(SBX_TOOL_RESULT_MAX, &output);
         if (r < 0)
                 return sbx_error_set(err, r, ORIGIN, NULL, "%s: %s", tool->name, SBX_ERRNO_TEXT(r));
-        r = ops->call(tool->source->state, tool->name, sbx_buffer_bytes(&encoded), context->call, output, err);
+        r = ops->request != NULL ? request_source(tool, context, sbx_buffer_bytes(&encoded), output, err)
+                                 : ops->call(tool->source->state, tool->name, sbx_buffer_bytes(&encoded), context->call,
+                                             output, err);
         return r < 0 ? r : parse_result(sbx_output_bytes(output), tool->name, ret_result, err);
 }
 
@@ -67,10 +90,37 @@ static void free_source_tool(void *data) {
 
 /* ---- adding ---- */
 
+#define OURS "snipara-sandbox/"
+
+/* A definition's members as texts, as struct sbx_tool wants them. */
+struct definition_texts {
+        char *schema, *annotations, *icons, *meta;
+};
+
+static void free_texts(struct definition_texts *texts) {
+        free(texts->schema);
+        free(texts->annotations);
+        free(texts->icons);
+        free(texts->meta);
+}
+
 static char *member_text(const json_t *definition, const char *key) {
         const json_t *member = json_object_get(definition, key);
 
-        return json_is_object(member) ? json_dumps(member, JSON_COMPACT) : NULL;
+        return json_is_object(member) || json_is_array(member) ? json_dumps(member, JSON_COMPACT) : NULL;
+}
+
+/* What is not for us in "_meta". NULL: nothing, or out of memory, which the next allocation tells. */
+static char *foreign_meta(const json_t *meta) {
+        _cleanup_json_ json_t *foreign = json_object();
+        const char *key;
+        json_t *value;
+
+        json_object_foreach((json_t *)meta, key, value) {
+                if (strncmp(key, OURS, strlen(OURS)) != 0 && json_object_set(foreign, key, value) < 0)
+                        return NULL;
+        }
+        return json_object_size(foreign) > 0 ? json_dumps(foreign, JSON_COMPACT) : NULL;
 }
 
 /* "_meta" is for us: who may call the tool, and its other names. */
@@ -95,47 +145,61 @@ static int add_aliases(struct sbx_tools *tools, const char *name, const json_t *
         return 0;
 }
 
+static int add_tool(struct sbx_tools *tools, const struct sbx_instance *source, struct sbx_tool *tool,
+                    struct sbx_error *err) {
+        struct source_tool *data = calloc(1, sizeof(*data));
+        int r;
+
+        if (data == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        data->source = source;
+        data->name = strdup(tool->name != NULL ? tool->name : "");
+        tool->data = data;
+        r = data->name == NULL ? SBX_NOMEM(err, ORIGIN) : sbx_tools_add(tools, tool, err);
+        if (r < 0)
+                free_source_tool(data);
+        return r;
+}
+
 static int add_definition(struct sbx_tools *tools, const struct sbx_instance *source, const json_t *definition,
                           bool only_missing, struct sbx_error *err) {
+        const struct sbx_context_ops *ops = source->ops;
         const char *name = json_string_value(json_object_get(definition, "name"));
-        const json_t *meta = json_object_get(definition, "_meta");
-        _cleanup_free_ char *schema = member_text(definition, "inputSchema");
-        _cleanup_free_ char *annotations = member_text(definition, "annotations");
-        struct source_tool *data;
+        const json_t *meta = json_object_get(definition, "_meta"),
+                     *execution = json_object_get(definition, "execution");
+        __attribute__((cleanup(free_texts))) struct definition_texts texts = {0};
         struct sbx_tool tool = {.name = name,
                                 .title = json_string_value(json_object_get(definition, "title")),
                                 .description = json_string_value(json_object_get(definition, "description")),
-                                .input_schema = schema,
-                                .annotations = annotations,
                                 .run = call_source,
                                 .free_data = free_source_tool,
-                                .flags = SBX_TOOL_HEARTBEAT};
+                                .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_FOREIGN,
+                                .task_support = json_string_value(json_object_get(execution, "taskSupport"))};
         int r;
 
         if (only_missing && name != NULL && sbx_tools_find(tools, name) != NULL)
                 return 0;
-        if (json_is_true(json_object_get(meta, "snipara-sandbox/host")))
+        if (json_is_true(json_object_get(meta, OURS "host")))
                 tool.flags |= SBX_TOOL_HOST;
-        tool.data = data = calloc(1, sizeof(*data));
-        if (data == NULL)
-                return SBX_NOMEM(err, ORIGIN);
-        data->source = source;
-        data->name = strdup(name != NULL ? name : "");
-        r = data->name == NULL ? SBX_NOMEM(err, ORIGIN) : sbx_tools_add(tools, &tool, err);
-        if (r < 0) {
-                free_source_tool(data);
-                return r;
-        }
-        return add_aliases(tools, name, meta, only_missing, err);
+        if (ops->request != NULL)
+                tool.flags |= SBX_TOOL_PROTOCOL;
+        if (tool.task_support != NULL && strcmp(tool.task_support, "forbidden") == 0)
+                tool.task_support = NULL;
+        texts = (struct definition_texts){member_text(definition, "inputSchema"),
+                                          member_text(definition, "annotations"), member_text(definition, "icons"),
+                                          foreign_meta(meta)};
+        tool.input_schema = texts.schema;
+        tool.annotations = texts.annotations;
+        tool.icons = texts.icons;
+        tool.meta = texts.meta;
+        r = add_tool(tools, source, &tool, err);
+        return r < 0 ? r : add_aliases(tools, name, meta, only_missing, err);
 }
 
-int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, bool only_missing,
-                          struct sbx_error *err) {
+static int ask_definitions(const struct sbx_instance *source, json_t **ret_definitions, struct sbx_error *err) {
         const struct sbx_context_ops *ops = source->ops;
         _cleanup_output_ struct sbx_output *output = NULL;
         _cleanup_json_ json_t *definitions = NULL;
-        json_t *definition;
-        size_t index;
         int r = sbx_output_new(DEFINITIONS_MAX_BYTES, &output);
 
         if (r < 0)
@@ -145,11 +209,98 @@ int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *so
                 r = sbx_json_parse(sbx_output_bytes(output), DEFINITIONS_MAX_BYTES, "tools", &definitions, err);
         if (r == 0 && !json_is_array(definitions))
                 r = sbx_error_set(err, -EBADMSG, ORIGIN, NULL, "its tools are not a JSON array");
+        if (r < 0)
+                return sbx_error_set(err, r, ORIGIN, NULL, "its tools can't be had: %s", SBX_ERRNO_TEXT(r));
+        *ret_definitions = steal_pointer(definitions);
+        return 0;
+}
+
+/* ---- sources whose tools change ---- */
+
+/* Before it is asked, so that no change is missed. */
+static int remember(struct sbx_tools *tools, const struct sbx_instance *source, size_t *ret_index,
+                    struct sbx_error *err) {
+        SBX_LOCKED(&tools->lock);
+        if (tools->source_count == SBX_TOOL_SOURCES_MAX)
+                return sbx_error_set(err, -ENOSPC, ORIGIN, NULL, "there are %u context sources already, the maximum",
+                                     SBX_TOOL_SOURCES_MAX);
+        *ret_index = tools->source_count++;
+        tools->sources[*ret_index] = (struct sbx_tool_source){.source = source};
+        return 0;
+}
+
+static void forget(struct sbx_tools *tools, size_t index) {
+        SBX_LOCKED(&tools->lock);
+        tools->sources[index].source = NULL;
+}
+
+int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *source, bool only_missing,
+                          struct sbx_error *err) {
+        _cleanup_json_ json_t *definitions = NULL;
+        json_t *definition;
+        size_t index, place = 0;
+        int r = remember(tools, source, &place, err);
+
+        if (r < 0)
+                return r;
+        r = ask_definitions(source, &definitions, err);
         json_array_foreach (definitions, index, definition) {
                 if (r == 0)
                         r = add_definition(tools, source, definition, only_missing, err);
         }
-        if (r < 0)
+        if (r < 0) {
+                forget(tools, place);
                 sbx_error_wrap(err, "context source '%s'", source->name);
+        }
         return r;
+}
+
+void sbx_tools_source_changed(struct sbx_tools *tools, const char *source) {
+        SBX_LOCKED(&tools->lock);
+        for (size_t i = 0; i < tools->source_count; i++) {
+                struct sbx_tool_source *at = &tools->sources[i];
+
+                if (at->source == NULL || at->changed || strcmp(at->source->name, source) != 0)
+                        continue;
+                at->changed = true;
+                __atomic_add_fetch(&tools->changed_sources, 1, __ATOMIC_RELEASE);
+        }
+}
+
+static const struct sbx_instance *take_changed(struct sbx_tools *tools) {
+        SBX_LOCKED(&tools->lock);
+        for (size_t i = 0; i < tools->source_count; i++)
+                if (tools->sources[i].changed) {
+                        tools->sources[i].changed = false;
+                        __atomic_sub_fetch(&tools->changed_sources, 1, __ATOMIC_RELEASE);
+                        return tools->sources[i].source;
+                }
+        return NULL;
+}
+
+static void refresh_source(struct sbx_tools *tools, const struct sbx_instance *source) {
+        _cleanup_json_ json_t *definitions = NULL;
+        struct sbx_error problem = {0};
+        json_t *definition;
+        size_t index;
+
+        if (ask_definitions(source, &definitions, &problem) < 0)
+                sbx_log(tools->logger, SBX_LOG_WARNING, "%s: its tools stay as they are: %s", source->name,
+                        problem.message);
+        json_array_foreach (definitions, index, definition) {
+                problem = (struct sbx_error){0};
+                if (add_definition(tools, source, definition, true, &problem) < 0)
+                        sbx_log(tools->logger, SBX_LOG_WARNING, "%s: a new tool is not taken: %s", source->name,
+                                problem.message);
+        }
+}
+
+void sbx_tools_refresh(struct sbx_tools *tools) {
+        const struct sbx_instance *source;
+
+        if (__atomic_load_n(&tools->changed_sources, __ATOMIC_ACQUIRE) == 0)
+                return;
+        SBX_LOCKED(&tools->refresh_lock);
+        while ((source = take_changed(tools)) != NULL)
+                refresh_source(tools, source);
 }

@@ -8,119 +8,6 @@
 #include "tools/content.h"
 
 #define ORIGIN SBX_TOOLS_ORIGIN
-#define NAME_MAX_BYTES 64
-#define DESCRIPTION_MAX_BYTES 2048u
-#define SCHEMA_MAX_BYTES ((size_t)256 << 10)
-
-/* ---- definitions ---- */
-
-static void entry_free(struct sbx_tool_entry *entry) {
-        if (entry->tool.free_data != NULL)
-                entry->tool.free_data(entry->tool.data);
-        free((char *)entry->tool.name);
-        free((char *)entry->tool.lane);
-        json_decref(entry->schema);
-        json_decref(entry->listing);
-        free(entry);
-}
-SBX_DEFINE_CLEANUP(struct sbx_tool_entry *, entry_free, cleanup_entry)
-
-int sbx_tools_check_name(const char *name, struct sbx_error *err) {
-        static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-        size_t length = name != NULL ? strlen(name) : 0;
-
-        if (length > 0 && length <= NAME_MAX_BYTES && strspn(name, allowed) == length)
-                return 0;
-        return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%.80s': its name must be 1 to %d of A-Z a-z 0-9 _ . -",
-                             name != NULL ? name : "", NAME_MAX_BYTES);
-}
-
-static int check_texts(const struct sbx_tool *tool, struct sbx_error *err) {
-        int r = sbx_tools_check_name(tool->name, err);
-
-        if (r < 0)
-                return r;
-        if (tool->description == NULL || tool->description[0] == '\0' ||
-            strlen(tool->description) > DESCRIPTION_MAX_BYTES)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its description must have 1 to %u bytes",
-                                     tool->name, DESCRIPTION_MAX_BYTES);
-        if (tool->input_schema == NULL || tool->run == NULL)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': it needs a schema and a function",
-                                     tool->name);
-        return 0;
-}
-
-/* One API of a client's model refuses the whole request when a schema's root is not a plain object. */
-static int check_schema(const char *name, const json_t *schema, struct sbx_error *err) {
-        static const char *const refused[] = {"oneOf", "anyOf", "allOf"};
-        const char *type = json_string_value(json_object_get(schema, "type"));
-        const json_t *properties = json_object_get(schema, "properties"),
-                     *required = json_object_get(schema, "required");
-
-        if (type == NULL || strcmp(type, "object") != 0)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
-                                     "tool '%s': the root of its schema must have type object", name);
-        for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-                if (json_object_get(schema, refused[i]) != NULL)
-                        return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
-                                             "tool '%s': the root of its schema must not use %s", name, refused[i]);
-        if ((properties != NULL && !json_is_object(properties)) || (required != NULL && !json_is_array(required)))
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
-                                     "tool '%s': properties must be an object and required an array", name);
-        return 0;
-}
-
-static int parse_definition_json(const struct sbx_tool *tool, const char *text, const char *what, json_t **ret,
-                                 struct sbx_error *err) {
-        int r = sbx_json_parse((struct sbx_bytes){text, strlen(text)}, SCHEMA_MAX_BYTES, what, ret, err);
-
-        if (r < 0)
-                sbx_error_wrap(err, "tool '%s'", tool->name);
-        else if (!json_is_object(*ret))
-                r = sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its %s must be a JSON object", tool->name,
-                                  what);
-        return r;
-}
-
-static int make_listing(const struct sbx_tool *tool, struct sbx_tool_entry *entry, struct sbx_error *err) {
-        _cleanup_json_ json_t *annotations = NULL;
-        int r = parse_definition_json(tool, tool->annotations != NULL ? tool->annotations : "{}", "annotations",
-                                      &annotations, err);
-
-        if (r < 0)
-                return r;
-        entry->listing =
-                json_pack("{s:s, s:s*, s:s, s:O, s:O}", "name", tool->name, "title", tool->title, "description",
-                          tool->description, "inputSchema", entry->schema, "annotations", annotations);
-        if (entry->listing == NULL) /* out of memory, or a text that is not UTF-8 */
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "tool '%s': its definition can't be JSON", tool->name);
-        return 0;
-}
-
-static int make_entry(const struct sbx_tool *tool, struct sbx_tool_entry **ret_entry, struct sbx_error *err) {
-        __attribute__((cleanup(cleanup_entry))) struct sbx_tool_entry *entry = NULL;
-        int r = check_texts(tool, err);
-
-        if (r < 0)
-                return r;
-        entry = calloc(1, sizeof(*entry));
-        if (entry == NULL)
-                return SBX_NOMEM(err, ORIGIN);
-        r = parse_definition_json(tool, tool->input_schema, "schema", &entry->schema, err);
-        if (r == 0)
-                r = check_schema(tool->name, entry->schema, err);
-        if (r == 0)
-                r = make_listing(tool, entry, err);
-        if (r < 0)
-                return r;
-        entry->tool = (struct sbx_tool){.run = tool->run, .data = tool->data, .flags = tool->flags};
-        entry->tool.name = strdup(tool->name);
-        entry->tool.lane = tool->lane != NULL ? strdup(tool->lane) : NULL;
-        if (entry->tool.name == NULL || (tool->lane != NULL && entry->tool.lane == NULL))
-                return SBX_NOMEM(err, ORIGIN);
-        *ret_entry = steal_pointer(entry);
-        return 0;
-}
 
 /* ---- the registry ---- */
 
@@ -131,8 +18,10 @@ int sbx_tools_new(const struct sbx_logger *logger, struct sbx_tools **ret_tools,
                 return SBX_NOMEM(err, ORIGIN);
         tools->logger = logger;
         pthread_mutex_init(&tools->lock, NULL);
+        pthread_mutex_init(&tools->refresh_lock, NULL);
         if (sbx_beats_init(&tools->beats) < 0 || sbx_tool_threads_init(&tools->threads) < 0) {
                 pthread_mutex_destroy(&tools->lock);
+                pthread_mutex_destroy(&tools->refresh_lock);
                 free(tools);
                 return SBX_NOMEM(err, ORIGIN);
         }
@@ -150,11 +39,12 @@ void sbx_tools_free(struct sbx_tools *tools) {
                 return;
         sbx_tools_stop(tools);
         for (size_t i = 0; i < tools->count; i++)
-                entry_free(tools->entries[i]);
+                sbx_tool_entry_free(tools->entries[i]);
         sbx_tools_free_access(tools);
         sbx_tool_threads_destroy(&tools->threads);
         sbx_beats_destroy(&tools->beats);
         pthread_mutex_destroy(&tools->lock);
+        pthread_mutex_destroy(&tools->refresh_lock);
         free(tools);
 }
 
@@ -181,8 +71,8 @@ struct sbx_tool_entry *sbx_tools_find_locked(const struct sbx_tools *tools, cons
 }
 
 int sbx_tools_add(struct sbx_tools *tools, const struct sbx_tool *tool, struct sbx_error *err) {
-        __attribute__((cleanup(cleanup_entry))) struct sbx_tool_entry *entry = NULL;
-        int r = make_entry(tool, &entry, err);
+        _cleanup_tool_entry_ struct sbx_tool_entry *entry = NULL;
+        int r = sbx_tool_entry_new(tool, &entry, err);
 
         if (r < 0)
                 return r;
@@ -239,19 +129,31 @@ static int run_with_code(const struct sbx_tools *tools, const struct sbx_tool_en
         return r;
 }
 
+/* What a client of today's protocol must be told as an error of the protocol, not as a result that a model reads. */
+static bool ends_call(const struct sbx_tool_entry *entry, const struct sbx_tool_context *context, bool refused, int r) {
+        if (context->caller != SBX_CALLER_CLIENT)
+                return false;
+        return (r == -ENOTSUP && refused) || (r == -EPROTO && (entry->tool.flags & SBX_TOOL_PROTOCOL) != 0);
+}
+
+/* 0, or what the tool returned; `*ret_result` stays NULL when that ends the call. */
 static int run_tool(const struct sbx_tools *tools, const struct sbx_tool_entry *entry, json_t *arguments,
-                    const struct sbx_tool_context *context, json_t **ret_result) {
-        struct sbx_error problem = {0};
+                    const struct sbx_tool_context *context, json_t **ret_result, struct sbx_error *problem) {
         struct sbx_tool_context own = *context;
+        struct sbx_tool_client client;
         int r;
 
+        sbx_tool_client_init(&client, tools->logger, context, entry->tool.task_support != NULL);
+        own.client = context->client != NULL ? &client.client : NULL;
         own.data = entry->tool.data;
-        r = sbx_schema_apply(entry->schema, arguments, &problem);
+        r = sbx_schema_apply(entry->schema, arguments, problem);
         if (r == 0)
-                r = run_with_code(tools, entry, arguments, &own, ret_result, &problem);
+                r = run_with_code(tools, entry, arguments, &own, ret_result, problem);
         if (r < 0) {
-                sbx_error_set(&problem, r, ORIGIN, NULL, "%s failed: %s", entry->tool.name, SBX_ERRNO_TEXT(r));
-                *ret_result = sbx_content_error(&problem);
+                sbx_error_set(problem, r, ORIGIN, NULL, "%s failed: %s", entry->tool.name, SBX_ERRNO_TEXT(r));
+                *ret_result = NULL;
+                if (!ends_call(entry, context, client.refused, r))
+                        *ret_result = sbx_content_error(problem);
         }
         return r;
 }
@@ -264,9 +166,10 @@ int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, j
         bool observed = context->run == NULL && observer->called != NULL && observer->active(observer->data);
         _cleanup_json_ json_t *result = NULL, *given = observed ? json_deep_copy(arguments) : NULL;
         uint64_t begin_ns = sbx_clock_ns();
+        struct sbx_error problem = {0};
         int status, r;
 
-        status = run_tool(tools, entry, arguments, context, &result);
+        status = run_tool(tools, entry, arguments, context, &result, &problem);
         SBX_COUNT(tools->metrics, tool_calls, 1);
         if (status < 0 || json_is_true(json_object_get(result, "isError")))
                 SBX_COUNT(tools->metrics, tool_errors, 1);
@@ -280,6 +183,8 @@ int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, j
                                                   .status = status,
                                                   .duration_ns = sbx_clock_ns() - begin_ns});
         *ret_status = status;
+        if (result == NULL && (status == -EPROTO || status == -ENOTSUP))
+                return sbx_error_set(err, status, problem.origin, problem.hint, "%s", problem.message);
         if (result == NULL)
                 return SBX_NOMEM(err, ORIGIN);
         r = sbx_json_encode(result, out_json);

@@ -52,37 +52,53 @@ static int set_lane(struct sbx_tool_task *task) {
 static void report_progress(void *data, double progress, double total, const char *message) {
         const struct sbx_tool_task *task = data;
 
-        task->events.progress(task->events.data, progress, total, message);
+        task->client.progress(task->client.data, progress, total, message);
+}
+
+/* Somebody that could do more than look on. */
+static bool is_somebody(const struct sbx_client *client) {
+        return client->ask != NULL || client->log != NULL || client->become_task != NULL ||
+               client->close_stream != NULL;
 }
 
 /* Before it is queued: who asked for progress hears of a call that waits, too. */
 static void begin_beat(struct sbx_tool_task *task) {
+        bool heartbeat = task->entry == NULL || (task->entry->tool.flags & SBX_TOOL_HEARTBEAT) != 0;
+
         task->call = (struct sbx_call){.struct_size = sizeof(task->call), .cancel_fd = task->cancel_fd};
         task->told = (struct sbx_tool_context){.principal = task->principal,
                                                .call = &task->call,
-                                               .progress = task->events.progress != NULL ? report_progress : NULL,
-                                               .progress_data = task};
+                                               .progress = task->client.progress != NULL ? report_progress : NULL,
+                                               .progress_data = task,
+                                               .client = is_somebody(&task->client) ? &task->client : NULL};
         if (task->refused == 0)
-                sbx_beat_begin(&task->tools->beats, &task->beat, &task->told,
-                               (task->entry->tool.flags & SBX_TOOL_HEARTBEAT) != 0, &task->context);
+                sbx_beat_begin(&task->tools->beats, &task->beat, &task->told, heartbeat, &task->context);
 }
 
-static int fill_task(struct sbx_tool_task *task, const char *name, struct sbx_bytes arguments, const char *principal,
-                     const struct sbx_tool_events *events, struct sbx_error *err) {
-        memcpy(&task->events, events, events->struct_size < sizeof(*events) ? events->struct_size : sizeof(*events));
-        if (task->events.done == NULL)
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "a submitted call needs a `done` function");
-        task->principal = strdup(principal != NULL ? principal : "");
+static int prepare_call(struct sbx_tool_task *task, const struct sbx_request *request, struct sbx_error *err) {
+        task->refused =
+                sbx_tools_resolve(task->tools, request->name, SBX_CALLER_CLIENT, &task->entry, &task->problem);
+        if (task->refused == 0)
+                task->refused = sbx_tools_parse(request->arguments, &task->arguments, &task->problem);
+        return task->refused == 0 && set_lane(task) < 0 ? SBX_NOMEM(err, ORIGIN) : 0;
+}
+
+static int fill_task(struct sbx_tool_task *task, const struct sbx_request *request, const struct sbx_client *client,
+                     const struct sbx_request_done *done, struct sbx_error *err) {
+        task->kind = request->kind;
+        task->done = *done;
+        if (client != NULL)
+                task->client = *client;
+        task->principal = strdup(request->principal);
+        task->name = request->name != NULL ? strdup(request->name) : NULL;
+        if (task->principal == NULL || (request->name != NULL && task->name == NULL))
+                return SBX_NOMEM(err, ORIGIN);
         task->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (task->cancel_fd < 0)
                 return sbx_error_set(err, -errno, ORIGIN, "Raise the limit of open files (ulimit -n).",
                                      "can't make a call cancellable: %s", SBX_ERRNO_TEXT(errno));
-        task->refused = sbx_tools_resolve(task->tools, name, SBX_CALLER_CLIENT, &task->entry, &task->problem);
-        if (task->refused == 0)
-                task->refused = sbx_tools_parse(arguments, &task->arguments, &task->problem);
-        if (task->principal == NULL || (task->refused == 0 && set_lane(task) < 0))
-                return SBX_NOMEM(err, ORIGIN);
-        return 0;
+        return request->kind == SBX_REQUEST_TOOL ? prepare_call(task, request, err)
+                                                 : sbx_tool_task_prepare_request(task, request->arguments, err);
 }
 
 static void release_task(void *data, struct sbx_tool_task *task) {
@@ -90,8 +106,8 @@ static void release_task(void *data, struct sbx_tool_task *task) {
                 sbx_tool_task_unref(task);
 }
 
-static int submit_task(void *data, const char *name, struct sbx_bytes arguments, const char *principal,
-                       const struct sbx_tool_events *events, struct sbx_tool_task **ret_task, struct sbx_error *err) {
+static int submit_task(void *data, const struct sbx_request *request, const struct sbx_client *client,
+                       const struct sbx_request_done *done, struct sbx_tool_task **ret_task, struct sbx_error *err) {
         struct sbx_tool_task *task = calloc(1, sizeof(*task));
         int r;
 
@@ -100,7 +116,7 @@ static int submit_task(void *data, const char *name, struct sbx_bytes arguments,
         task->tools = data;
         task->cancel_fd = -1;
         task->references = 1;
-        r = fill_task(task, name, arguments, principal, events, err);
+        r = fill_task(task, request, client, done, err);
         if (r == 0) {
                 struct sbx_tool_task *before = *ret_task;
 

@@ -72,6 +72,46 @@ int sbx_tool_threads_init(struct sbx_tool_threads *threads);
 void sbx_tool_threads_stop(struct sbx_tool_threads *threads);
 void sbx_tool_threads_destroy(struct sbx_tool_threads *threads);
 
+/* ---- client.c ---- */
+
+/* What a tool, and who answers another request, gets as its client: what they say is checked, and progress goes where
+ * the context says. */
+struct sbx_tool_client {
+        struct sbx_client client;     /* all its functions are there, whatever the real one's can do */
+        const struct sbx_client *own; /* the real one; NULL: nobody that could be asked */
+        const struct sbx_tool_context *context;
+        const struct sbx_logger *logger;
+        bool may_become_task;
+        int is_task;  /* -1: not asked for */
+        bool refused; /* atomic: `ask` has answered -ENOTSUP */
+};
+/* Of `context->client`, which may be NULL. `context` stays. */
+void sbx_tool_client_init(struct sbx_tool_client *client, const struct sbx_logger *logger,
+                          const struct sbx_tool_context *context, bool may_become_task);
+
+/* ---- definition.c ---- */
+
+/* Checks and copies, but for `free_data`. -EINVAL, -ENOMEM. */
+int sbx_tool_entry_new(const struct sbx_tool *tool, struct sbx_tool_entry **ret_entry, struct sbx_error *err);
+void sbx_tool_entry_free(struct sbx_tool_entry *entry);
+static inline void sbx_cleanup_tool_entry(struct sbx_tool_entry **entry) {
+        if (*entry != NULL)
+                sbx_tool_entry_free(*entry);
+}
+#define _cleanup_tool_entry_ __attribute__((cleanup(sbx_cleanup_tool_entry)))
+int sbx_tools_check_name(const char *name, struct sbx_error *err); /* -EINVAL */
+
+/* ---- context_source.c ---- */
+
+/* A context source, to be asked again when it says that its tools changed. Protected by the lock of the registry. */
+struct sbx_tool_source {
+        const struct sbx_instance *source; /* NULL: it was not taken after all */
+        bool changed;
+};
+#define SBX_TOOL_SOURCES_MAX 64u
+/* Asks those that changed, and adds what is new. What can't be had is told in the log. */
+void sbx_tools_refresh(struct sbx_tools *tools);
+
 /* ---- registry.c ---- */
 
 struct sbx_tool_alias {
@@ -87,15 +127,20 @@ struct sbx_tool_patterns {
 
 struct sbx_tools {
         const struct sbx_logger *logger;
-        pthread_mutex_t lock; /* protects entries, aliases and their counts; entries and aliases never go away */
+        pthread_mutex_t lock; /* protects entries, aliases, sources and their counts; none of them ever goes away */
         struct sbx_tool_entry *entries[SBX_TOOLS_MAX];
         size_t count;
         struct sbx_tool_alias aliases[SBX_TOOLS_MAX];
         size_t alias_count;
+        struct sbx_tool_source sources[SBX_TOOL_SOURCES_MAX];
+        size_t source_count;
+        unsigned changed_sources;     /* atomic */
+        pthread_mutex_t refresh_lock; /* held while sources are asked again */
         struct sbx_tool_patterns allowed[SBX_CALLER_CODE + 1]; /* by caller; set before the first call */
         struct sbx_tool_observer observer;
         struct sbx_metrics *metrics; /* NULL: nobody measures */
         struct sbx_tool_code code;
+        struct sbx_tool_requests requests;
         struct sbx_beats beats;
         struct sbx_tool_threads threads;
 };
@@ -103,7 +148,6 @@ struct sbx_tools {
 /* By name or alias. NULL: there is none. */
 const struct sbx_tool_entry *sbx_tools_find(struct sbx_tools *tools, const char *name);
 struct sbx_tool_entry *sbx_tools_find_locked(const struct sbx_tools *tools, const char *name);
-int sbx_tools_check_name(const char *name, struct sbx_error *err); /* -EINVAL */
 
 /* ---- access.c ---- */
 
@@ -114,7 +158,7 @@ int sbx_tools_resolve(struct sbx_tools *tools, const char *name, enum sbx_tool_c
 /* Arguments from the bytes of a client; none at all is an empty object. -EINVAL. */
 int sbx_tools_parse(struct sbx_bytes bytes, json_t **ret_arguments, struct sbx_error *err);
 /* Runs a call whole: checks arguments (which it may change), runs the tool, makes errors a result, tells the observer.
- * `context` is a beat's. `*ret_status` is what the tool returned. -ENOMEM. */
+ * `context` is a beat's. `*ret_status` is what the tool returned. -ENOMEM, and what ends a call: see sbx_tool. */
 int sbx_tools_run(struct sbx_tools *tools, const struct sbx_tool_entry *entry, json_t *arguments,
                   const struct sbx_tool_context *context, int *ret_status, struct sbx_buffer *out_json,
                   struct sbx_error *err);

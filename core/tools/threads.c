@@ -43,6 +43,8 @@ void sbx_tool_task_unref(struct sbx_tool_task *task) {
         if (task->cancel_fd >= 0)
                 close(task->cancel_fd);
         json_decref(task->arguments);
+        free(task->request_arguments);
+        free(task->name);
         free(task->principal);
         free(task->lane);
         free(task);
@@ -50,7 +52,7 @@ void sbx_tool_task_unref(struct sbx_tool_task *task) {
 
 static void report_done(struct sbx_tool_task *task, int status, struct sbx_bytes result,
                         const struct sbx_error *problem) {
-        task->events.done(task->events.data, status, result, status < 0 ? problem : NULL);
+        task->done.done(task->done.data, status, result, status < 0 ? problem : NULL);
 }
 
 static bool is_cancelled(struct sbx_tool_task *task) {
@@ -65,9 +67,11 @@ static void run_task(struct sbx_tool_task *task) {
 
         if (status == 0 && is_cancelled(task))
                 status = sbx_error_set(&task->problem, -ECANCELED, ORIGIN, NULL, "cancelled before it began");
-        else if (status == 0)
+        else if (status == 0 && task->entry != NULL)
                 r = sbx_tools_run(task->tools, task->entry, task->arguments, &task->context, &status, &result,
                                   &task->problem);
+        else if (status == 0)
+                r = sbx_tool_task_answer(task, &result, &task->problem);
         sbx_beat_end(&task->beat); /* no progress after `done` */
         if (r < 0)
                 report_done(task, r, (struct sbx_bytes){0}, &task->problem);
@@ -82,7 +86,7 @@ static void run_task(struct sbx_tool_task *task) {
 /* ---- the queue ---- */
 
 static bool is_ordinary(const struct sbx_tool_task *task) {
-        return task->entry != NULL && (task->entry->tool.flags & SBX_TOOL_QUICK) == 0;
+        return task->refused == 0 && (task->entry == NULL || (task->entry->tool.flags & SBX_TOOL_QUICK) == 0);
 }
 
 static bool is_runnable_locked(const struct sbx_tool_threads *threads, const struct sbx_tool_task *task) {

@@ -196,7 +196,8 @@ static void time_goes_on(void **state) {
 /* ---- tools ----------------------------------------------------------------------------------------------- */
 
 static struct {
-        struct sbx_tool_events events;
+        struct sbx_request request;
+        struct sbx_client client;
         char principal[16];
         int cancelled, released;
 } seen;
@@ -204,10 +205,12 @@ static struct {
 static int list_tools(void *data, struct sbx_output *ret_json, struct sbx_error *err) {
         return sbx_output_append(ret_json, "[]", 2);
 }
-static int submit_tool(void *data, const char *name, struct sbx_bytes arguments, const char *principal,
-                       const struct sbx_tool_events *events, struct sbx_tool_task **ret_task, struct sbx_error *err) {
-        seen.events = *events;
-        snprintf(seen.principal, sizeof(seen.principal), "<%s>", principal);
+static int submit_tool(void *data, const struct sbx_request *request, const struct sbx_client *client,
+                       const struct sbx_request_done *done, struct sbx_tool_task **ret_task, struct sbx_error *err) {
+        assert_ptr_equal(client->data, done->data);
+        seen.request = *request;
+        seen.client = *client;
+        snprintf(seen.principal, sizeof(seen.principal), "<%s>", request->principal);
         *ret_task = (struct sbx_tool_task *)&seen;
         return 0;
 }
@@ -246,7 +249,8 @@ static void tools_are_read_at_each_call(void **state) {
         struct sbx_tool_task *task = NULL;
         struct sbx_output *output = NULL;
 
-        f->tools = (struct sbx_tool_services){NULL, list_tools, submit_tool, cancel_tool, release_tool};
+        f->tools = (struct sbx_tool_services){
+                .list = list_tools, .submit = submit_tool, .cancel = cancel_tool, .release = release_tool};
         assert_int_equal(host->output_new(host->self, 16, &output), 0);
         assert_int_equal(host->tool_list(host->self, output, NULL), 0);
         assert_int_equal(host->output_bytes(host->self, output).size, 2);
@@ -254,8 +258,9 @@ static void tools_are_read_at_each_call(void **state) {
 
         assert_int_equal(host->tool_submit(host->self, "x", BYTES("{}"), NULL, &wide.known, &task, NULL), 0);
         assert_string_equal(seen.principal, "<>");
-        assert_ptr_equal(seen.events.data, f);
-        assert_int_equal(seen.events.struct_size, sizeof(struct sbx_tool_events));
+        assert_int_equal(seen.request.kind, SBX_REQUEST_TOOL);
+        assert_ptr_equal(seen.client.data, f);
+        assert_int_equal(seen.client.struct_size, sizeof(struct sbx_client));
         host->tool_cancel(host->self, task);
         host->tool_release(host->self, task);
         assert_int_equal(seen.cancelled, 1);

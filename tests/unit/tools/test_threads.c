@@ -120,15 +120,19 @@ static void client_open(struct client *client) {
 }
 
 static int submit(struct client *client, const char *name, const char *arguments, struct reply *reply) {
-        struct sbx_tool_events events = {
-                .struct_size = sizeof(events), .data = reply, .progress = on_progress, .done = on_done};
+        const struct sbx_request request = {.struct_size = sizeof(request),
+                                            .kind = SBX_REQUEST_TOOL,
+                                            .name = name,
+                                            .arguments = {arguments, strlen(arguments)},
+                                            .principal = "me"};
+        const struct sbx_client who = {.struct_size = sizeof(who), .data = reply, .progress = on_progress};
+        const struct sbx_request_done done = {reply, on_done};
         struct sbx_error err = {0};
 
         *reply = (struct reply){0};
         pthread_mutex_init(&reply->lock, NULL);
         pthread_cond_init(&reply->changed, NULL);
-        return client->services.submit(client->services.data, name, (struct sbx_bytes){arguments, strlen(arguments)},
-                                       "me", &events, &reply->task, &err);
+        return client->services.submit(client->services.data, &request, &who, &done, &reply->task, &err);
 }
 
 static void wait_reply(struct client *client, struct reply *reply) {
