@@ -41,7 +41,8 @@ void sbx_guest_bury(struct sbx_guest_process *guest, const struct sbx_guest_usag
                     struct sbx_guest_usage *ret_usage, struct sbx_guest_death *ret_death);
 
 /* A request without an execution: sends it, and returns its result's JSON; its blob goes to `ret_blob` if that is not
- * NULL (whose maximum bounds it). An `error` end is -EIO with the guest's message in `err`; -ETIMEDOUT, -ECANCELED,
+ * NULL (whose maximum bounds it). An `error` end is -EIO with the guest's message in `err`, or the errno
+ * that the guest names; -ETIMEDOUT, -ECANCELED,
  * -ESRCH (the guest is dead), -EPROTO (it is now). */
 int sbx_guest_request(struct sbx_guest_process *guest, uint8_t type, json_t *request, struct sbx_bytes blob,
                       const struct sbx_call *call, json_t **ret_answer, struct sbx_buffer *ret_blob,

@@ -53,11 +53,28 @@ static int take_answer(struct sbx_exchange *exchange, const struct sbx_frame *fr
         return 1;
 }
 
+/* Names and not numbers: those of a guest need not be the host's. */
+static int code_of(const char *name) {
+        static const struct {
+                const char *name;
+                int code;
+        } codes[] = {{"ENOENT", ENOENT},   {"EACCES", EACCES},   {"EPERM", EPERM},     {"EISDIR", EISDIR},
+                     {"ENOTDIR", ENOTDIR}, {"EFBIG", EFBIG},     {"ENOSPC", ENOSPC},   {"EDQUOT", EDQUOT},
+                     {"EROFS", EROFS},     {"ELOOP", ELOOP},     {"EEXIST", EEXIST},   {"ENAMETOOLONG", ENAMETOOLONG},
+                     {"ENXIO", ENXIO},     {"ETXTBSY", ETXTBSY}, {"EINVAL", EINVAL},   {"ENODEV", ENODEV}};
+
+        for (size_t i = 0; name != NULL && i < sizeof(codes) / sizeof(codes[0]); i++)
+                if (strcmp(codes[i].name, name) == 0)
+                        return -codes[i].code;
+        return -EIO;
+}
+
 /* What the guest answered, as the caller's error. */
 static int judge(struct sbx_exchange *exchange, const json_t *json, struct sbx_error *err) {
         const char *end = NULL;
         struct sbx_bytes type = {"error", 5}, message = {"", 0};
         const json_t *problem = json_object_get(json, "error");
+        int code = code_of(json_string_value(json_object_get(problem, "errno")));
 
         if (sbx_json_get_string(json, "result", "end", SBX_JSON_REQUIRED, &end, err) < 0)
                 return -EPROTO;
@@ -70,6 +87,10 @@ static int judge(struct sbx_exchange *exchange, const json_t *json, struct sbx_e
         if (json_is_object(problem) && (sbx_json_get_text(problem, "error", "type", 0, &type, err) < 0 ||
                                         sbx_json_get_text(problem, "error", "message", 0, &message, err) < 0))
                 return -EPROTO;
+        if (code != -EIO)
+                return sbx_error_set(err, code, SBX_GUEST_ORIGIN, NULL, "%.*s",
+                                     (int)(message.size < SBX_ERROR_MESSAGE_MAX ? message.size : SBX_ERROR_MESSAGE_MAX),
+                                     (const char *)message.data);
         return sbx_error_set(err, -EIO, SBX_GUEST_ORIGIN, NULL, "%.*s: %.*s",
                              (int)(type.size < TYPE_SHOWN_MAX ? type.size : TYPE_SHOWN_MAX), (const char *)type.data,
                              (int)(message.size < SBX_ERROR_MESSAGE_MAX ? message.size : SBX_ERROR_MESSAGE_MAX),

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
 
@@ -139,45 +140,15 @@ static bool is_text(const char *mime_type) {
         return false;
 }
 
-static char *encode_base64(struct sbx_bytes data, size_t *ret_size) {
-        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        const unsigned char *in = data.data;
-        size_t size = (data.size + 2) / 3 * 4;
-        char *out = malloc(size + 1), *at = out;
-
-        if (out == NULL)
-                return NULL;
-        for (size_t i = 0; i < data.size; i += 3) {
-                size_t left = data.size - i;
-                uint32_t group = (uint32_t)in[i] << 16;
-
-                if (left > 1)
-                        group |= (uint32_t)in[i + 1] << 8;
-                if (left > 2)
-                        group |= in[i + 2];
-                *at++ = digits[group >> 18];
-                *at++ = digits[group >> 12 & 63];
-                *at++ = left > 1 ? digits[group >> 6 & 63] : '=';
-                *at++ = left > 2 ? digits[group & 63] : '=';
-        }
-        *at = '\0';
-        *ret_size = size;
-        return out;
-}
-
 static int encode_display(const char *mime_type, struct sbx_bytes data, struct sbx_bytes *ret) {
         _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(SIZE_MAX - 1);
         char *bytes;
         size_t size;
 
-        if (is_text(mime_type)) {
-                if (repaired(data, false, &text) < 0)
-                        return -ENOMEM;
-                size = text.size;
-                bytes = sbx_buffer_steal(&text);
-        } else {
-                bytes = encode_base64(data, &size);
-        }
+        if ((is_text(mime_type) ? repaired(data, false, &text) : sbx_base64_encode(data, &text)) < 0)
+                return -ENOMEM;
+        size = text.size;
+        bytes = sbx_buffer_steal(&text);
         if (bytes == NULL)
                 return -ENOMEM;
         *ret = (struct sbx_bytes){bytes, size};

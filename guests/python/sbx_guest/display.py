@@ -10,6 +10,9 @@ from .text import bounded_repr, class_name, safe_str
 DATA_MAX = (16 << 20) - (64 << 10)
 METADATA_MAX = 32 << 10
 FIGURES_MAX = 64
+IMAGE_MAX = 500_000  # bytes of an image that the host shows in a result
+_TRIES = 4
+_DPI_MIN = 20
 _METHODS = (
     ("_repr_png_", "image/png"),
     ("_repr_jpeg_", "image/jpeg"),
@@ -93,11 +96,10 @@ class Display:
         return True
 
     def _figure(self, figure):
-        from io import BytesIO
-
-        buffer = BytesIO()
-        figure.savefig(buffer, format="png", bbox_inches="tight")
-        self.send("image/png", buffer.getvalue())
+        data = _render(figure, None)
+        if len(data) > IMAGE_MAX:
+            data = _render_smaller(figure, data)
+        self.send("image/png", data)
 
     def show_figures(self):
         """Sends the open figures of pyplot and closes them."""
@@ -134,6 +136,36 @@ def close_figures():
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None and hasattr(pyplot, "close"):
         pyplot.close("all")
+
+
+def _render(figure, dpi):
+    from io import BytesIO
+
+    buffer = BytesIO()
+    options = {} if dpi is None else {"dpi": dpi}
+    figure.savefig(buffer, format="png", bbox_inches="tight", **options)
+    return buffer.getvalue()
+
+
+def _dpi(figure):
+    """What savefig() takes when it is not told."""
+    setting = sys.modules["matplotlib"].rcParams["savefig.dpi"]
+    return float(figure.dpi if setting == "figure" else setting)
+
+
+def _render_smaller(figure, data):
+    """The figure with fewer dots per inch, so that whoever asked can be shown it; as it is if that does not help."""
+    before = dpi = _dpi(figure)
+    for _ in range(_TRIES):
+        # The size grows a little slower than the number of dots, so this comes below at the first or second try.
+        dpi *= 0.9 * (IMAGE_MAX / len(data)) ** 0.5
+        if dpi < _DPI_MIN:
+            break
+        data = _render(figure, dpi)
+        if len(data) <= IMAGE_MAX:
+            sys.stderr.write(f"display: figure drawn with {dpi:.0f} instead of {before:.0f} dpi to keep it small\n")
+            break
+    return data
 
 
 def _is_image(mime):

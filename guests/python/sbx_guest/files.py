@@ -3,43 +3,65 @@
 
 import os
 import stat
+from errno import EFBIG, EINVAL, EISDIR, ENAMETOOLONG
+from itertools import islice
 
 from . import jsontext
 
 LIST_MAX = 10_000
-_LIST_BYTES_MAX = 2 << 20
+_LIST_BYTES_MAX = 3 << 20
 _PATH_MAX = 4096
 _DEPTH_MAX = 64
+_CHUNK = 256 << 10
 _TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
 def _resolve(workspace, path):
-    if not isinstance(path, str) or "\0" in path or len(path) > _PATH_MAX:
-        raise ValueError("path: a string of at most 4096 characters without NUL is needed")
+    if not isinstance(path, str) or "\0" in path:
+        raise ValueError("path: a string without NUL is needed")
+    if len(path) > _PATH_MAX:
+        raise OSError(ENAMETOOLONG, os.strerror(ENAMETOOLONG))
     return os.path.join(workspace, path)
 
 
 def _open_regular(path, flags):
-    # O_NONBLOCK: a FIFO that nobody has open must not keep us waiting.
+    """(descriptor, status). O_NONBLOCK: a FIFO that nobody has open must not keep us waiting."""
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o644)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise OSError(EISDIR, os.strerror(EISDIR), path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(EINVAL, "Not a regular file", path)
+    except BaseException:
         os.close(fd)
-        raise OSError(f"{path}: not a regular file")
-    return fd
+        raise
+    return fd, status
+
+
+def _too_large(path, max_bytes):
+    return OSError(EFBIG, f"Larger than {max_bytes} bytes", path)
 
 
 def read(workspace, path, max_bytes):
-    """The content of a file."""
-    fd = _open_regular(_resolve(workspace, path), os.O_RDONLY)
+    """The content of a file, in one piece of memory: a session may have little of it."""
+    target = _resolve(workspace, path)
+    fd, status = _open_regular(target, os.O_RDONLY)
     with open(fd, "rb", buffering=0) as file:
-        content = file.read(max_bytes + 1) or b""
-        while 0 < len(content) <= max_bytes:
-            more = file.read(max_bytes + 1 - len(content))
-            if not more:
+        if status.st_size > max_bytes:
+            raise _too_large(target, max_bytes)
+        content = bytearray(status.st_size + 1)  # one more shows whether there is more
+        have = 0
+        while True:
+            count = file.readinto(memoryview(content)[have:])
+            if not count:
                 break
-            content += more
-    if len(content) > max_bytes:
-        raise OSError(f"{path}: larger than {max_bytes} bytes")
+            have += count
+            if have > max_bytes:
+                raise _too_large(target, max_bytes)
+            if have == len(content):  # it grew, or is one of those that tell no size
+                content.extend(bytes(min(_CHUNK, max_bytes + 1 - have)))
+    del content[have:]
     return content
 
 
@@ -49,7 +71,7 @@ def write(workspace, path, content):
     parent = os.path.dirname(target)
     if parent:
         os.makedirs(parent, exist_ok=True)
-    fd = _open_regular(target, os.O_WRONLY | os.O_CREAT)
+    fd, _status = _open_regular(target, os.O_WRONLY | os.O_CREAT)
     with open(fd, "wb", buffering=0) as file:
         file.truncate(0)
         view = memoryview(content)
@@ -68,7 +90,10 @@ def _tell(path, status):
 
 
 def listing(workspace, path):
-    """(files below ``path``, sorted within each directory; was something left out?). Links are not followed."""
+    """(files below ``path``, sorted within each directory; was something left out?). Links are not followed.
+
+    What has a name that is not UTF-8 is told as "other": nobody can ask for it by that name.
+    """
     top = _resolve(workspace, path)
     status = os.lstat(top)
     if not stat.S_ISDIR(status.st_mode):
@@ -78,11 +103,12 @@ def listing(workspace, path):
         directory, shown, depth = pending.pop(0)
         try:
             with os.scandir(directory) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                found = list(islice(entries, LIST_MAX + 1))
         except OSError:
             if depth == 0:
                 raise
             continue
+        found.sort(key=lambda entry: entry.name)
         for entry in found:
             path = f"{shown}/{entry.name}" if shown not in ("", ".") else entry.name
             try:
@@ -94,6 +120,8 @@ def listing(workspace, path):
             if len(out) == LIST_MAX or size > _LIST_BYTES_MAX:
                 return out, True
             out.append(_tell(name, status))
+            if name != path:
+                out[-1]["type"] = "other"
             if stat.S_ISDIR(status.st_mode):
                 if depth == _DEPTH_MAX:
                     return out, True

@@ -151,21 +151,29 @@ class Channel:
 
     def send(self, kind, text, blob=None):
         """Sends a frame: J when ``blob`` is None, B when ``text`` is None, else JB. Interrupts wait until it is out."""
+        rest = None
         if blob is None:
             frame = b"%b%c%b" % (len(text).to_bytes(4, "little"), kind, text)
         elif text is None:
             frame = b"%b%c%b" % (len(blob).to_bytes(4, "little"), kind, blob)
         else:
-            size = 4 + len(text) + len(blob)
-            frame = b"%b%c%b%b%b" % (size.to_bytes(4, "little"), kind, len(text).to_bytes(4, "little"), text, blob)
+            size = (4 + len(text) + len(blob)).to_bytes(4, "little")
+            if len(blob) > _CHUNK:  # a copy of it may be more than the session's memory has room for
+                frame = b"%b%c%b%b" % (size, kind, len(text).to_bytes(4, "little"), text)
+                rest = blob
+            else:
+                frame = b"%b%c%b%b%b" % (size, kind, len(text).to_bytes(4, "little"), text, blob)
         lock = self._lock
         lock.acquire()
         try:
             if self.write_fd < 0:
                 raise OSError("a forked process can't speak to the host of its session")
             sent = write(self.write_fd, frame)
-            while sent < len(frame):
-                frame = memoryview(frame)[sent:]
+            while sent < len(frame) or rest is not None:
+                if sent < len(frame):
+                    frame = memoryview(frame)[sent:]
+                else:
+                    frame, rest = memoryview(rest), None
                 sent = write(self.write_fd, frame)
         finally:
             lock.release()

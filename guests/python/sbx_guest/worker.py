@@ -4,6 +4,7 @@
 import gc
 import os
 import sys
+from errno import errorcode
 from time import monotonic
 
 from . import execute as execution
@@ -137,6 +138,8 @@ class Worker:
             answer["end"] = "memory" if isinstance(error, MemoryError) else "error"
         message = _os_message(error) if isinstance(error, OSError) else safe_str(error, 4096)
         answer["error"] = {"type": class_name(type(error)), "message": jsontext.clean(message), "traceback": None}
+        if isinstance(error, OSError) and type(error.errno) is int and error.errno in errorcode:
+            answer["error"]["errno"] = errorcode[error.errno]
         return answer, b""
 
     def _get(self, payload):

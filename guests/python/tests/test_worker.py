@@ -525,6 +525,39 @@ class DisplayTest(GuestTest):
         self.assertEqual(self.run_ok("1")["displays"], [])
 
 
+class FigureTest(GuestTest):
+    """With a stand-in for matplotlib whose images have as many bytes as the figure has dots."""
+
+    FAKE = (
+        "import sys, types\n"
+        "class Figure:\n"
+        "    def __init__(self, size, dpi=100): self.size, self.dpi, self.drawn = size, dpi, []\n"
+        "    def savefig(self, out, format, bbox_inches, dpi=None):\n"
+        "        dpi = dpi or self.dpi\n"
+        "        self.drawn.append(round(dpi))\n"
+        "        out.write(b'P' * int(self.size * dpi * dpi / 10_000))\n"
+        "m = types.ModuleType('matplotlib'); m.rcParams = {'savefig.dpi': 'figure'}\n"
+        "f = types.ModuleType('matplotlib.figure'); f.Figure = Figure\n"
+        "sys.modules['matplotlib'], sys.modules['matplotlib.figure'] = m, f\n"
+    )
+
+    def test_a_large_figure_is_drawn_smaller(self):
+        self.run_ok(self.FAKE)
+        result = self.run_ok("big = Figure(2_000_000)\nbig")
+        self.assertLessEqual(len(result["displays"][0][1]), 500_000)
+        self.assertGreater(len(result["displays"][0][1]), 250_000)
+        self.assertIn("instead of 100 dpi", result["stderr"])
+        self.assertEqual(len(self.run_ok("Figure(400_000)")["displays"][0][1]), 400_000)
+        self.assertEqual(self.run_ok("big.drawn")["value"], "[100, 45]")
+
+    def test_one_that_stays_large(self):
+        self.run_ok(self.FAKE)
+        self.run_ok("class Stubborn(Figure):\n    def savefig(self, out, **k):\n"
+                    "        self.drawn.append(1)\n        out.write(b'P' * 900_000)")
+        self.assertEqual(len(self.run_ok("s = Stubborn(1)\ns")["displays"][0][1]), 900_000)
+        self.assertEqual(self.run_ok("len(s.drawn) <= 5")["value"], "True")
+
+
 class VariableTest(GuestTest):
     def test_set_get_clear(self):
         guest = self.guest
@@ -595,6 +628,57 @@ class FileTest(GuestTest):
         error = self.guest.request(FILE_READ, {"path": "missing", "max_bytes": 5})[0]["error"]
         self.assertEqual(error["type"], "FileNotFoundError")
         self.assertIn("missing", error["message"])
+        self.assertEqual(error["errno"], "ENOENT")
+
+    def fails(self, kind, path, blob=None, **more):
+        result = self.guest.request(kind, {"path": path, **more}, *(() if blob is None else (blob,)))[0]
+        self.assertEqual(result["end"], "error", path)
+        return result["error"].get("errno")
+
+    def test_what_is_no_file(self):
+        self.run_ok("import os, socket\nos.mkfifo('pipe')\nos.mkdir('d')\nos.symlink('loop', 'loop')\n"
+                    "s = socket.socket(socket.AF_UNIX)\ns.bind('sock')\nopen('f', 'w').close()")
+        self.assertEqual(self.fails(FILE_READ, "pipe", max_bytes=5), "EINVAL")
+        self.assertEqual(self.fails(FILE_WRITE, "pipe", b"x"), "ENXIO")  # nobody reads it, and we do not wait
+        self.assertEqual(self.fails(FILE_READ, "d", max_bytes=5), "EISDIR")
+        self.assertEqual(self.fails(FILE_WRITE, "d", b"x"), "EISDIR")
+        self.assertEqual(self.fails(FILE_READ, "/dev/null", max_bytes=5), "EINVAL")
+        self.assertEqual(self.fails(FILE_WRITE, "/dev/null", b"x"), "EINVAL")
+        self.assertEqual(self.fails(FILE_READ, "sock", max_bytes=5), "ENXIO")
+        self.assertEqual(self.fails(FILE_READ, "loop", max_bytes=5), "ELOOP")
+        self.assertEqual(self.fails(FILE_WRITE, "f/x", b"x"), "EEXIST")
+        self.assertEqual(self.fails(FILE_READ, "f/x", max_bytes=5), "ENOTDIR")
+        self.assertEqual(self.fails(FILE_READ, "n" * 300, max_bytes=5), "ENAMETOOLONG")
+        self.assertEqual(self.fails(FILE_READ, "n/" * 3000, max_bytes=5), "ENAMETOOLONG")
+        self.assertIsNone(self.fails(FILE_READ, "a\0b", max_bytes=5))
+        files = self.guest.request(FILE_LIST, {"path": ""})[0]["files"]
+        self.assertEqual([(file["path"], file["type"]) for file in files],
+                         [("d", "directory"), ("f", "file"), ("loop", "link"), ("pipe", "other"), ("sock", "other")])
+
+    def test_sizes(self):
+        content = b"0123456789" * 100_000
+        self.guest.request(FILE_WRITE, {"path": "a/b/c/x"}, content)
+        self.assertEqual(self.fails(FILE_READ, "a/b/c/x", max_bytes=len(content) - 1), "EFBIG")
+        self.assertEqual(self.guest.request(FILE_READ, {"path": "a/b/c/x", "max_bytes": len(content)})[1], content)
+        self.guest.request(FILE_WRITE, {"path": "a/b/c/x"}, b"short")
+        self.assertEqual(self.guest.request(FILE_READ, {"path": "a/b/c/x", "max_bytes": 5})[1], b"short")
+        self.guest.request(FILE_WRITE, {"path": "empty"}, b"")
+        self.assertEqual(self.guest.request(FILE_READ, {"path": "empty", "max_bytes": 0})[1], b"")
+        own = self.guest.request(FILE_READ, {"path": "/proc/self/status", "max_bytes": 1 << 20})[1]
+        self.assertIn(b"VmRSS", own)  # it tells no size
+        self.assertEqual(self.fails(FILE_READ, "/proc/self/status", max_bytes=10), "EFBIG")
+
+    def test_a_name_that_is_not_utf_8(self):
+        self.run_ok("open(b'caf\\xe9', 'w').close()\nopen('café', 'w').close()")
+        files = self.guest.request(FILE_LIST, {"path": ""})[0]["files"]
+        self.assertEqual(sorted((file["path"], file["type"]) for file in files),
+                         [("café", "file"), ("caf\ufffd", "other")])
+
+    def test_a_huge_directory(self):
+        self.run_ok("import os\nos.mkdir('many')\nfor i in range(10_050): os.mknod(f'many/{i:05}')")
+        result = self.guest.request(FILE_LIST, {"path": "many"})[0]
+        self.assertEqual((len(result["files"]), result["truncated"]), (10_000, True))
+        self.assertEqual(self.guest.request(FILE_LIST, {"path": "many/00007"})[0]["files"][0]["type"], "file")
 
 
 class ToolTest(GuestTest):
