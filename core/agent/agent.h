@@ -67,6 +67,7 @@ struct sbx_run_request {
                                   digits at least). Then prompt, check, variables ... are the journal's; limits that are
                                   set here replace its own. */
         const char *run_id;    /* the id for a new run; NULL: a random one */
+        const struct sbx_client *client; /* its model answers, in the place of a provider's (sampling.h); NULL: none's */
 };
 
 /* Who looks on. Each may be NULL; called by one thread at a time. */

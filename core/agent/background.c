@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs in the background: snipara_agent_run begins one and returns at once, snipara_agent_status tells how it stands,
- * snipara_agent_cancel ends it. A run goes on when its client goes; it belongs to the principal that began it. */
+/* The runs that clients began: on threads of their own, or within the call that began them. Each belongs to its
+ * principal, and is found by its id until some time after its end. */
 #include "agent/runs.h"
 
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "tools/content.h"
 
 #define TASK_SHOWN_BYTES 200u
 #define ID_DIGITS_MIN 4
-#define LINE_SIZE 160
+#define PROGRESS_STEP 0.01 /* of what happens within an iteration, which is one */
+#define PROGRESS_STEPS_MAX 90u
+#define STATUS_SIZE 128
 
 struct sbx_background_run {
         struct sbx_background_run *next; /* protected by the table's lock, like all that has no other comment */
@@ -22,6 +24,7 @@ struct sbx_background_run {
         char *principal, *task;          /* never change */
         struct sbx_run_limits limits;    /* never changes */
         int cancel_fd;                   /* never changes: an eventfd */
+        bool has_thread;                 /* it is to be joined */
         pthread_t thread;
         uint64_t begun_ns, ended_ns;
         unsigned iteration;
@@ -42,8 +45,12 @@ static void background_run_free(struct sbx_background_run *entry) {
 }
 SBX_DEFINE_CLEANUP(struct sbx_background_run *, background_run_free, cleanup_entry)
 
-void sbx_background_init(struct sbx_background *background) {
-        pthread_mutex_init(&background->lock, NULL);
+int sbx_background_init(struct sbx_background *background) {
+        int r = sbx_cond_init(&background->ended);
+
+        if (r == 0)
+                pthread_mutex_init(&background->lock, NULL);
+        return r;
 }
 
 void sbx_background_destroy(struct sbx_background *background) {
@@ -54,13 +61,15 @@ void sbx_background_destroy(struct sbx_background *background) {
                 background_run_free(entry);
         }
         pthread_mutex_destroy(&background->lock);
+        pthread_cond_destroy(&background->ended);
 }
 
 /* ---- the table ---- */
 
 /* A run that has ended has a thread that is about to, and touches nothing any more. */
 static void drop(struct sbx_background_run *entry) {
-        pthread_join(entry->thread, NULL);
+        if (entry->has_thread)
+                pthread_join(entry->thread, NULL);
         background_run_free(entry);
 }
 
@@ -81,11 +90,12 @@ static void forget_old_locked(struct sbx_background *background) {
         }
 }
 
-static unsigned count_running_locked(const struct sbx_background *background) {
+/* NULL: of all principals. */
+static unsigned count_running_locked(const struct sbx_background *background, const char *principal) {
         unsigned count = 0;
 
         for (const struct sbx_background_run *entry = background->first; entry != NULL; entry = entry->next)
-                count += !entry->ended;
+                count += !entry->ended && (principal == NULL || strcmp(entry->principal, principal) == 0);
         return count;
 }
 
@@ -118,6 +128,10 @@ void sbx_background_stop(struct sbx_background *background) {
         while (background->first != NULL) {
                 struct sbx_background_run *entry = background->first;
 
+                if (!entry->has_thread && !entry->ended) { /* the call that it is within ends it */
+                        pthread_cond_wait(&background->ended, &background->lock);
+                        continue;
+                }
                 background->first = entry->next;
                 pthread_mutex_unlock(&background->lock); /* which the run needs to end */
                 drop(entry);
@@ -126,166 +140,14 @@ void sbx_background_stop(struct sbx_background *background) {
         pthread_mutex_unlock(&background->lock);
 }
 
-/* ---- the thread of a run ---- */
+/* ---- what is told of a run ---- */
 
-static void on_event(void *data, const json_t *event) {
-        struct sbx_background_run *entry = data;
-        const char *name = json_string_value(json_object_get(event, "event"));
-
-        if (name == NULL || strcmp(name, "iteration") != 0)
-                return;
-        SBX_LOCKED(&entry->runs->background.lock);
-        entry->iteration = (unsigned)json_integer_value(json_object_get(event, "iteration"));
-}
-
-static void *run_thread(void *data) {
-        struct sbx_background_run *entry = data;
-        struct sbx_run_watch watch = {.data = entry, .event = on_event};
-        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = entry->cancel_fd};
-        struct sbx_run_request request = {
-                .kind = SBX_RUN_AGENT,
-                .prompt = entry->task,
-                .principal = entry->principal,
-                .limits = entry->limits,
-                .run_id = entry->id,
-        };
-        struct sbx_error problem = {0};
-        json_t *result = NULL;
-        int r = sbx_runs_run(entry->runs, &request, &watch, &call, &result, &problem);
-        SBX_LOCKED(&entry->runs->background.lock);
-
-        if (r < 0) {
-                sbx_error_set(&problem, r, SBX_AGENT_ORIGIN, NULL, "the run could not begin: %s", SBX_ERRNO_TEXT(r));
-                entry->problem = problem;
-        }
-        entry->result = result;
-        entry->ended = true;
-        entry->ended_ns = sbx_clock_ns();
-        return NULL;
-}
-
-/* ---- tool results ---- */
-
-static json_t *clipped(const char *text) {
-        struct sbx_bytes bytes = {text, strlen(text)};
+json_t *sbx_background_shown_task(const char *task) {
+        struct sbx_bytes bytes = {task, strlen(task)};
 
         bytes.size = sbx_utf8_cut(bytes, TASK_SHOWN_BYTES);
         return sbx_json_text(bytes);
 }
-
-/* The JSON text, as 2.2.7 had it, and the same as structured content. Takes the reference. */
-static int json_result(json_t *given, json_t **ret_result, struct sbx_error *err) {
-        _cleanup_json_ json_t *value = given, *result = NULL;
-        _cleanup_free_ char *text = value != NULL ? json_dumps(value, JSON_INDENT(2)) : NULL;
-
-        result = text != NULL ? sbx_content_text(false, text) : NULL;
-        if (result == NULL || json_object_set(result, "structuredContent", value) < 0)
-                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
-        *ret_result = steal_pointer(result);
-        return 0;
-}
-
-static int text_result(bool is_error, const char *text, json_t **ret_result, struct sbx_error *err) {
-        *ret_result = sbx_content_text(is_error, text);
-        return *ret_result != NULL ? 0 : SBX_NOMEM(err, SBX_AGENT_ORIGIN);
-}
-
-static int not_found(const char *id, json_t **ret_result, struct sbx_error *err) {
-        char line[LINE_SIZE];
-
-        snprintf(line, sizeof(line), "Error: Run '%.64s' not found", id);
-        return text_result(true, line, ret_result, err);
-}
-
-/* ---- snipara_agent_run ---- */
-
-static int entry_new(struct sbx_runs *runs, const char *principal, const char *task,
-                     const struct sbx_run_limits *limits, struct sbx_background_run **ret_entry,
-                     struct sbx_error *err) {
-        _cleanup_(cleanup_entry) struct sbx_background_run *entry = calloc(1, sizeof(*entry));
-        int r;
-
-        if (entry == NULL)
-                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
-        entry->runs = runs;
-        entry->limits = *limits;
-        entry->begun_ns = sbx_clock_ns();
-        entry->principal = strdup(principal != NULL ? principal : "");
-        entry->task = strdup(task);
-        entry->cancel_fd = eventfd(0, EFD_CLOEXEC);
-        if (entry->cancel_fd < 0)
-                return sbx_error_set(err, -errno, SBX_AGENT_ORIGIN, NULL, "a run can't be begun: %s",
-                                     SBX_ERRNO_TEXT(-errno));
-        if (entry->principal == NULL || entry->task == NULL)
-                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
-        r = sbx_run_id_new(entry->id, err);
-        if (r == 0)
-                *ret_entry = steal_pointer(entry);
-        return r;
-}
-
-static int start(struct sbx_background *background, struct sbx_background_run *entry, struct sbx_error *err) {
-        int r;
-        SBX_LOCKED(&background->lock);
-
-        forget_old_locked(background);
-        if (background->stopping)
-                return sbx_error_set(err, -ESHUTDOWN, SBX_AGENT_ORIGIN, NULL, "the program is ending: no run is begun");
-        if (count_running_locked(background) >= SBX_BACKGROUND_RUNNING_MAX)
-                return sbx_error_set(err, -EBUSY, SBX_AGENT_ORIGIN, "Wait for one of them, or cancel one.",
-                                     "%u runs go on in the background, the most that may", SBX_BACKGROUND_RUNNING_MAX);
-        r = sbx_thread_start(&entry->thread, "sbx-run", run_thread, entry);
-        if (r < 0)
-                return sbx_error_set(err, r, SBX_AGENT_ORIGIN, NULL, "no thread for the run: %s", SBX_ERRNO_TEXT(r));
-        entry->next = background->first;
-        background->first = entry;
-        return 0;
-}
-
-static int read_limits(const struct sbx_runs *runs, const json_t *arguments, struct sbx_run_limits *ret_limits,
-                       struct sbx_error *err) {
-        struct sbx_run_limits limits = SBX_RUN_LIMITS_CONFIGURED;
-        const json_t *cost = json_object_get(arguments, "cost_limit");
-
-        limits.max_iterations = (unsigned)json_integer_value(json_object_get(arguments, "max_iterations"));
-        limits.token_budget = (uint64_t)json_integer_value(json_object_get(arguments, "token_budget"));
-        if (json_is_number(cost))
-                limits.cost_usd = json_number_value(cost);
-        return sbx_run_limits_settle(runs->parts.config, SBX_RUN_AGENT, &limits, ret_limits, err);
-}
-
-static int agent_run(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
-                     struct sbx_error *err) {
-        struct sbx_runs *runs = context->data;
-        _cleanup_(cleanup_entry) struct sbx_background_run *entry = NULL;
-        const struct sbx_instance *provider = NULL;
-        const char *task = json_string_value(json_object_get(arguments, "task"));
-        char id[SBX_RUN_ID_SIZE];
-        struct sbx_run_limits limits;
-        int r;
-
-        if (task == NULL || task[strspn(task, " \t\r\n")] == '\0')
-                return text_result(true, "Error: No task provided", ret_result, err);
-        r = read_limits(runs, arguments, &limits, err);
-        if (r == 0) /* what would fail at once is told at once */
-                r = sbx_model_provider(&runs->parts, NULL, context->call, &provider, err);
-        if (r < 0)
-                return r;
-        r = entry_new(runs, context->principal, task, &limits, &entry, err);
-        if (r < 0)
-                return r;
-        memcpy(id, entry->id, sizeof(id));
-        r = start(&runs->background, entry, err);
-        if (r < 0)
-                return r;
-        steal_pointer(entry); /* the table's */
-        return json_result(json_pack("{s:s, s:s, s:o, s:{s:I, s:I, s:f}}", "run_id", id, "status", "running", "task",
-                                     clipped(task), "config", "max_iterations", (json_int_t)limits.max_iterations,
-                                     "token_budget", (json_int_t)limits.token_budget, "cost_limit", limits.cost_usd),
-                           ret_result, err);
-}
-
-/* ---- snipara_agent_status, snipara_agent_cancel ---- */
 
 static const char *status_of(const struct sbx_background_run *entry) {
         const char *end = json_string_value(json_object_get(entry->result, "end"));
@@ -300,7 +162,7 @@ static const char *status_of(const struct sbx_background_run *entry) {
 static json_t *describe_locked(const struct sbx_background_run *entry) {
         uint64_t until_ns = entry->ended ? entry->ended_ns : sbx_clock_ns();
         json_t *status = json_pack("{s:s, s:s, s:o, s:I}", "run_id", entry->id, "status", status_of(entry), "task",
-                                   clipped(entry->task), "elapsed_seconds",
+                                   sbx_background_shown_task(entry->task), "elapsed_seconds",
                                    (json_int_t)((until_ns - entry->begun_ns) / SBX_NS_PER_S));
         const json_t *error = json_object_get(entry->result, "error");
 
@@ -317,110 +179,250 @@ static json_t *describe_locked(const struct sbx_background_run *entry) {
         return status;
 }
 
-static const char *id_of(const json_t *arguments) {
-        const char *id = json_string_value(json_object_get(arguments, "run_id"));
-
-        return id != NULL ? id : "";
+static int not_found(const char *id, struct sbx_error *err) {
+        return sbx_error_set(err, -ENOENT, SBX_AGENT_ORIGIN, NULL, "Run '%.64s' not found", id);
 }
 
-static int agent_status(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
-                        struct sbx_error *err) {
-        struct sbx_runs *runs = context->data;
-        const char *id = id_of(arguments), *principal = context->principal != NULL ? context->principal : "";
-        struct sbx_background_run *entry;
+int sbx_background_status(struct sbx_background *background, const char *principal, const char *id, json_t **ret_status,
+                          struct sbx_error *err) {
+        const struct sbx_background_run *entry;
         json_t *status = NULL;
 
-        pthread_mutex_lock(&runs->background.lock);
-        forget_old_locked(&runs->background);
-        entry = find_locked(&runs->background, principal, id);
+        pthread_mutex_lock(&background->lock);
+        forget_old_locked(background);
+        entry = find_locked(background, principal, id);
         if (entry != NULL)
                 status = describe_locked(entry);
-        pthread_mutex_unlock(&runs->background.lock);
-        return entry == NULL ? not_found(id, ret_result, err) : json_result(status, ret_result, err);
+        pthread_mutex_unlock(&background->lock);
+        if (entry == NULL)
+                return not_found(id, err);
+        if (status == NULL)
+                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
+        *ret_status = status;
+        return 0;
 }
 
-static int agent_cancel(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
-                        struct sbx_error *err) {
-        struct sbx_runs *runs = context->data;
-        const char *id = id_of(arguments), *principal = context->principal != NULL ? context->principal : "";
+int sbx_background_cancel(struct sbx_background *background, const char *principal, const char *id, bool *ret_ended,
+                          struct sbx_error *err) {
         struct sbx_background_run *entry;
-        bool found, ended = false;
-        char line[LINE_SIZE];
+        SBX_LOCKED(&background->lock);
 
-        pthread_mutex_lock(&runs->background.lock);
-        entry = find_locked(&runs->background, principal, id);
-        found = entry != NULL;
-        if (found) {
-                ended = entry->ended;
-                entry->cancelled = true;
-                cancel(entry);
-        }
-        pthread_mutex_unlock(&runs->background.lock);
-        if (!found)
-                return not_found(id, ret_result, err);
-        snprintf(line, sizeof(line), "Agent run '%.64s' %s", id, ended ? "had ended already" : "cancelled");
-        return text_result(false, line, ret_result, err);
+        entry = find_locked(background, principal, id);
+        if (entry == NULL)
+                return not_found(id, err);
+        *ret_ended = entry->ended;
+        entry->cancelled = true;
+        cancel(entry);
+        return 0;
 }
 
-/* ---- the tools ---- */
+/* ---- beginning ---- */
 
-#define ID_SCHEMA(text)                                                                                                \
-        "{\"type\": \"object\", \"properties\": {\"run_id\": {\"type\": \"string\", \"minLength\": 1, "                \
-        "\"description\": \"" text "\"}}, \"required\": [\"run_id\"]}"
+static int entry_new(struct sbx_runs *runs, const struct sbx_background_request *request,
+                     struct sbx_background_run **ret_entry, struct sbx_error *err) {
+        _cleanup_(cleanup_entry) struct sbx_background_run *entry = calloc(1, sizeof(*entry));
+        int r;
 
-static const struct sbx_tool agent_tools[] = {
-        {.name = "snipara_agent_run",
-         .title = "Start an agent",
-         .description =
-                 "Starts an autonomous agent that works on a task in iterations: it looks at what is known, acts with "
-                 "tools (code in a sandboxed session, context, sub-calls), and ends when it has the answer or a limit "
-                 "is reached. Returns a run_id at once; ask snipara_agent_status for the result.",
-         .input_schema = "{\"type\": \"object\", \"properties\": {"
-                         "\"task\": {\"type\": \"string\", \"description\": \"What the agent is to do\"}, "
-                         "\"max_iterations\": {\"type\": \"integer\", \"description\": \"Iterations at most (default "
-                         "10, hard limit "
-                         "50)\", \"default\": 10, \"minimum\": 1, \"maximum\": 50}, "
-                         "\"token_budget\": {\"type\": \"integer\", \"description\": \"Tokens at most (default "
-                         "50000)\", \"default\": "
-                         "50000, \"minimum\": 1, \"maximum\": 100000000}, "
-                         "\"cost_limit\": {\"type\": \"number\", \"description\": \"US dollars at most (default 2.0, "
-                         "hard limit "
-                         "10.0)\", \"default\": 2.0, \"minimum\": 0, \"maximum\": 10}}, "
-                         "\"required\": [\"task\"]}",
-         .annotations = "{\"readOnlyHint\": false, \"openWorldHint\": true}",
-         .run = agent_run,
-         .flags = SBX_TOOL_CLIENT},
-        {.name = "snipara_agent_status",
-         .title = "Status of an agent",
-         .description =
-                 "How an agent run of yours stands: running, completed, cancelled or error, and its result when it has "
-                 "ended. Ended runs are kept for an hour.",
-         .input_schema = ID_SCHEMA("The run_id that snipara_agent_run returned"),
-         .annotations = "{\"readOnlyHint\": true}",
-         .run = agent_status,
-         .flags = SBX_TOOL_CLIENT | SBX_TOOL_QUICK},
-        {.name = "snipara_agent_cancel",
-         .title = "Cancel an agent",
-         .description = "Ends an agent run of yours. What it has reached so far is its result.",
-         .input_schema = ID_SCHEMA("The run_id of the run to end"),
-         .annotations = "{\"readOnlyHint\": false, \"idempotentHint\": true}",
-         .run = agent_cancel,
-         .flags = SBX_TOOL_CLIENT | SBX_TOOL_QUICK},
+        if (entry == NULL)
+                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
+        entry->runs = runs;
+        entry->limits = request->limits;
+        entry->begun_ns = sbx_clock_ns();
+        entry->principal = strdup(request->principal != NULL ? request->principal : "");
+        entry->task = strdup(request->task);
+        entry->cancel_fd = eventfd(0, EFD_CLOEXEC);
+        if (entry->cancel_fd < 0)
+                return sbx_error_set(err, -errno, SBX_AGENT_ORIGIN, NULL, "a run can't be begun: %s",
+                                     SBX_ERRNO_TEXT(-errno));
+        if (entry->principal == NULL || entry->task == NULL)
+                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
+        r = sbx_run_id_new(entry->id, err);
+        if (r == 0)
+                *ret_entry = steal_pointer(entry);
+        return r;
+}
+
+static int admit_locked(const struct sbx_runs *runs, const char *principal, struct sbx_error *err) {
+        static const char hint[] = "Wait for one of them, or cancel one (snipara_agent_cancel).";
+        const struct sbx_background *background = &runs->background;
+        unsigned most = (unsigned)sbx_config_int(runs->parts.config, "max_runs_per_principal");
+
+        if (background->stopping)
+                return sbx_error_set(err, -ESHUTDOWN, SBX_AGENT_ORIGIN, NULL, "the program is ending: no run is begun");
+        if (count_running_locked(background, NULL) >= SBX_BACKGROUND_RUNNING_MAX)
+                return sbx_error_set(err, -EBUSY, SBX_AGENT_ORIGIN, hint,
+                                     "%u runs go on in the background, the most that may", SBX_BACKGROUND_RUNNING_MAX);
+        if (most > 0 && count_running_locked(background, principal) >= most)
+                return sbx_error_set(err, -EBUSY, SBX_AGENT_ORIGIN, hint,
+                                     "%u of your runs go on, the most that one client may have "
+                                     "(max_runs_per_principal)",
+                                     most);
+        return 0;
+}
+
+int sbx_background_enter(struct sbx_runs *runs, const struct sbx_background_request *request,
+                         struct sbx_background_run **ret_entry, struct sbx_error *err) {
+        _cleanup_(cleanup_entry) struct sbx_background_run *entry = NULL;
+        struct sbx_background *background = &runs->background;
+        int r = entry_new(runs, request, &entry, err);
+
+        if (r < 0)
+                return r;
+        SBX_LOCKED(&background->lock);
+        forget_old_locked(background);
+        r = admit_locked(runs, entry->principal, err);
+        if (r < 0)
+                return r;
+        entry->next = background->first;
+        background->first = entry;
+        *ret_entry = steal_pointer(entry);
+        return 0;
+}
+
+const char *sbx_background_id(const struct sbx_background_run *entry) {
+        return entry->id;
+}
+
+/* ---- running ---- */
+
+static void note_iteration(struct sbx_background_run *entry, unsigned iteration) {
+        SBX_LOCKED(&entry->runs->background.lock);
+        entry->iteration = iteration;
+}
+
+static bool is_event(const json_t *event, const char *name) {
+        const char *its = json_string_value(json_object_get(event, "event"));
+
+        return its != NULL && strcmp(its, name) == 0;
+}
+
+static void on_event(void *data, const json_t *event) {
+        if (is_event(event, "iteration"))
+                note_iteration(data, (unsigned)json_integer_value(json_object_get(event, "iteration")));
+}
+
+/* Runs to the end; the result and the reason for none. Nothing of the table is touched. */
+static json_t *execute(struct sbx_background_run *entry, const struct sbx_run_watch *watch, const struct sbx_call *call,
+                       const struct sbx_client *client, struct sbx_error *problem) {
+        const struct sbx_run_request request = {
+                .kind = SBX_RUN_AGENT,
+                .prompt = entry->task,
+                .principal = entry->principal,
+                .limits = entry->limits,
+                .run_id = entry->id,
+                .client = client,
+        };
+        json_t *result = NULL;
+        int r = sbx_runs_run(entry->runs, &request, watch, call, &result, problem);
+
+        if (r < 0)
+                sbx_error_set(problem, r, SBX_AGENT_ORIGIN, NULL, "the run could not begin: %s", SBX_ERRNO_TEXT(r));
+        return result;
+}
+
+static void end_locked(struct sbx_background_run *entry, json_t *result, const struct sbx_error *problem) {
+        entry->result = result;
+        entry->problem = *problem;
+        entry->ended = true;
+        entry->ended_ns = sbx_clock_ns();
+        pthread_cond_broadcast(&entry->runs->background.ended);
+}
+
+static void *run_thread(void *data) {
+        struct sbx_background_run *entry = data;
+        struct sbx_run_watch watch = {.data = entry, .event = on_event};
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = entry->cancel_fd};
+        struct sbx_error problem = {0};
+        json_t *result = execute(entry, &watch, &call, NULL, &problem);
+        SBX_LOCKED(&entry->runs->background.lock);
+
+        end_locked(entry, result, &problem);
+        return NULL;
+}
+
+int sbx_background_begin(struct sbx_background_run *entry, struct sbx_error *err) {
+        struct sbx_error problem = {0};
+        int r;
+        SBX_LOCKED(&entry->runs->background.lock);
+
+        r = sbx_thread_start(&entry->thread, "sbx-run", run_thread, entry);
+        entry->has_thread = r == 0;
+        if (r == 0)
+                return 0;
+        sbx_error_set(&problem, r, SBX_AGENT_ORIGIN, "Raise the limit of processes (ulimit -u).",
+                      "no thread for the run: %s", SBX_ERRNO_TEXT(r));
+        end_locked(entry, NULL, &problem);
+        if (err != NULL && err->code == 0)
+                *err = problem;
+        return r;
+}
+
+/* ---- within a call ---- */
+
+/* One that is within a call, while it goes on. */
+struct within {
+        struct sbx_background_run *entry;
+        const struct sbx_tool_context *context;
+        unsigned iteration, most, steps; /* of the run's watch, which is told by one thread at a time */
 };
 
-int sbx_agent_tools_add(struct sbx_runs *runs, struct sbx_error *err) {
-        static const char *const aliases[] = {"rlm_agent_run", "rlm_agent_status", "rlm_agent_cancel"};
+static void tell_progress(struct within *within, const char *what) {
+        const struct sbx_tool_context *context = within->context;
+        unsigned steps = within->steps < PROGRESS_STEPS_MAX ? within->steps : PROGRESS_STEPS_MAX;
+        char status[STATUS_SIZE];
 
-        for (size_t i = 0; i < sizeof(agent_tools) / sizeof(agent_tools[0]); i++) {
-                struct sbx_tool tool = agent_tools[i];
-                int r;
+        if (context->progress == NULL || within->iteration == 0)
+                return;
+        snprintf(status, sizeof(status), "iteration %u of %u: %.64s", within->iteration, within->most, what);
+        context->progress(context->progress_data, within->iteration - 1 + steps * PROGRESS_STEP, within->most, status);
+}
 
-                tool.data = runs;
-                r = sbx_tools_add(runs->parts.tools, &tool, err);
-                if (r == 0)
-                        r = sbx_tools_alias(runs->parts.tools, aliases[i], tool.name, err);
-                if (r < 0)
-                        return r;
+/* The iterations count; what happens in one raises it a little, so that the line is passed on. */
+static void on_event_within(void *data, const json_t *event) {
+        struct within *within = data;
+        const char *name = json_string_value(json_object_get(event, "name"));
+
+        if (is_event(event, "iteration")) {
+                within->iteration = (unsigned)json_integer_value(json_object_get(event, "iteration"));
+                within->most = (unsigned)json_integer_value(json_object_get(event, "max_iterations"));
+                within->steps = 0;
+                note_iteration(within->entry, within->iteration);
+                tell_progress(within, "asking the model");
+        } else if (is_event(event, "tool_begin") || is_event(event, "tool_end")) {
+                within->steps++;
+                tell_progress(within, is_event(event, "tool_begin") && name != NULL ? name : "asking the model");
         }
+}
+
+/* Readable when one of the two is; a call has one descriptor to cancel it with. */
+static int watch_both(int first, int second, int *ret_fd, struct sbx_error *err) {
+        struct epoll_event event = {.events = EPOLLIN};
+        _cleanup_close_ int fd = epoll_create1(EPOLL_CLOEXEC);
+
+        if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, first, &event) < 0 ||
+            (second >= 0 && epoll_ctl(fd, EPOLL_CTL_ADD, second, &event) < 0))
+                return sbx_error_set(err, -errno, SBX_AGENT_ORIGIN, "Raise the limit of open files (ulimit -n).",
+                                     "a run can't be begun: %s", SBX_ERRNO_TEXT(errno));
+        *ret_fd = steal_fd(&fd);
         return 0;
+}
+
+int sbx_background_run_within(struct sbx_background_run *entry, const struct sbx_tool_context *context, bool sampling,
+                              json_t **ret_status, struct sbx_error *err) {
+        const struct sbx_call *outer = context->call;
+        struct within within = {.entry = entry, .context = context};
+        struct sbx_run_watch watch = {.data = &within, .event = on_event_within};
+        struct sbx_call call = {.struct_size = sizeof(call), .deadline_ns = outer != NULL ? outer->deadline_ns : 0};
+        _cleanup_close_ int cancel_fd = -1;
+        struct sbx_error problem = {0};
+        json_t *result = NULL;
+        int r = watch_both(entry->cancel_fd, outer != NULL ? outer->cancel_fd : -1, &cancel_fd, &problem);
+
+        call.cancel_fd = cancel_fd;
+        if (r == 0)
+                result = execute(entry, &watch, &call, sampling ? context->client : NULL, &problem);
+        SBX_LOCKED(&entry->runs->background.lock);
+        end_locked(entry, result, &problem); /* from here on it may be forgotten */
+        *ret_status = describe_locked(entry);
+        return *ret_status != NULL ? 0 : SBX_NOMEM(err, SBX_AGENT_ORIGIN);
 }

@@ -32,6 +32,25 @@ int sbx_model_provider(const struct sbx_runs_parts *parts, const char *name, con
         return sbx_registry_get(parts->registry, entry, SBX_PLUGIN_PROVIDER, call, ret_provider, err);
 }
 
+int sbx_model_available(const struct sbx_runs_parts *parts, const struct sbx_call *call, struct sbx_error *err) {
+        const struct sbx_instance *provider = NULL;
+        const struct sbx_provider_ops *ops;
+        int r = sbx_model_provider(parts, NULL, call, &provider, err);
+
+        if (r < 0)
+                return r;
+        ops = provider->ops;
+        if (ops->available == NULL)
+                return 0;
+        r = ops->available(provider->state, sbx_config_string(parts->config, "model"), err);
+        return r < 0 ? sbx_error_set(err, r, provider->name, NULL, "the model can't be asked: %s", SBX_ERRNO_TEXT(r))
+                     : 0;
+}
+
+const char *sbx_run_provider_name(const struct sbx_run *run) {
+        return run->sampling != NULL ? SBX_SAMPLING_NAME : run->provider != NULL ? run->provider->name : "";
+}
+
 /* ---- the request ---- */
 
 struct request {
@@ -146,6 +165,9 @@ static int ask_provider(const struct sbx_place *place, struct sbx_bytes request,
         bool streams = run->watch != NULL && run->watch->text != NULL;
         int r = 0;
 
+        if (run->sampling != NULL) /* text alone ends a sub-call, and no agent */
+                return sbx_sampling_complete(run->sampling, request, run->kind == SBX_RUN_AGENT && place->depth == 0,
+                                             call != NULL ? call : &no_limit, response, err);
         if (provider == NULL)
                 r = sbx_model_provider(run->parts, NULL, call, &provider, err);
         if (r < 0)

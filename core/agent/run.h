@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "agent/journal.h"
+#include "agent/sampling.h"
 #include "base/thread.h"
 
 #define SBX_AGENT_ORIGIN "agent"
@@ -47,7 +48,8 @@ struct sbx_run {
         char *principal;         /* who asked for it */
         char *session_principal; /* who its sessions belong to: "run:ID" */
         char *model, *environment;
-        const struct sbx_instance *provider;
+        const struct sbx_instance *provider; /* NULL: `sampling` answers */
+        struct sbx_sampling *sampling;       /* the client's model; NULL: the provider's */
         json_t *response_format;      /* NULL: none */
         struct sbx_run_limits limits; /* settled: nothing is 0 for "configured" */
         bool sub_calls;
@@ -131,6 +133,11 @@ struct sbx_answer {
         json_t *record;
 };
 void sbx_answer_clear(struct sbx_answer *answer);
+/* Whether the provider of runs, as configured, could be asked at all: 0; -ENOENT: there is none; -EACCES: it has no key;
+ * or what else is wrong with it. Says nothing of whether it would answer. */
+int sbx_model_available(const struct sbx_runs_parts *parts, const struct sbx_call *call, struct sbx_error *err);
+/* Who answers, for results and events: the provider's name. */
+const char *sbx_run_provider_name(const struct sbx_run *run);
 /* The provider of a run: the entry `name` (NULL: the setting `backend`). "openai" and "anthropic" mean the entry
  * "litellm" unless there are entries of those names. -ENOENT and what the plugin says. */
 int sbx_model_provider(const struct sbx_runs_parts *parts, const char *name, const struct sbx_call *call,

@@ -46,6 +46,7 @@ void sbx_prepared_clear(struct sbx_prepared *prepared) {
         json_decref(run->notices);
         json_decref(run->events);
         sbx_journal_free(run->journal);
+        sbx_sampling_free(run->sampling);
         json_decref(prepared->ended);
         free(prepared->ended_as);
         *prepared = (struct sbx_prepared){0};
@@ -105,6 +106,9 @@ static int encode_request(const struct sbx_runs *runs, const struct sbx_run_requ
                           const struct sbx_run_limits *limits, json_t **ret_json, struct sbx_error *err) {
         _cleanup_json_ json_t *json = json_object(), *format = NULL, *variables = NULL;
         bool sub_calls = !request->no_sub_calls && sbx_config_bool(runs->parts.config, "sub_calls_enabled");
+        bool sampling = request->client != NULL;
+        const char *provider = sampling ? SBX_SAMPLING_NAME : or_configured(runs, request->provider, "backend"),
+                   *model = sampling ? SBX_SAMPLING_NAME : or_configured(runs, request->model, "model");
         char timestamp[SBX_TIMESTAMP_SIZE];
         int r = check_texts(request, err);
 
@@ -117,8 +121,7 @@ static int encode_request(const struct sbx_runs *runs, const struct sbx_run_requ
         sbx_clock_timestamp(timestamp);
         if (put_text(json, "kind", request->kind == SBX_RUN_AGENT ? "agent" : "completion") < 0 ||
             put_text(json, "prompt", request->prompt) < 0 || put_text(json, "system", request->system) < 0 ||
-            put_text(json, "provider", or_configured(runs, request->provider, "backend")) < 0 ||
-            put_text(json, "model", or_configured(runs, request->model, "model")) < 0 ||
+            put_text(json, "provider", provider) < 0 || put_text(json, "model", model) < 0 ||
             put_text(json, "environment", or_configured(runs, request->environment, "environment")) < 0 ||
             put_text(json, "principal", request->principal != NULL ? request->principal : "") < 0 ||
             put_text(json, "check", request->check) < 0 || put(json, "limits", sbx_limits_encode(limits)) < 0 ||
@@ -196,13 +199,41 @@ static int check_environment(const struct sbx_run *run, struct sbx_error *err) {
                              "there is no backend \"%.128s\"", run->environment);
 }
 
-static int find_provider(struct sbx_prepared *prepared, struct sbx_error *err) {
-        const char *name = json_string_value(json_object_get(prepared->request, "provider"));
-        int r = check_environment(&prepared->run, err);
+static int use_sampling(struct sbx_run *run, const struct sbx_client *client, struct sbx_error *err) {
+        int r = sbx_sampling_new(client, &run->sampling, err);
 
-        if (r < 0)
-                return r;
-        return sbx_model_provider(prepared->run.parts, name, &prepared->call, &prepared->run.provider, err);
+        if (r == 0)
+                sbx_run_notice(run, "The client's own model answered (sampling). It tells neither tokens nor prices: "
+                                    "tokens are estimates here, and the cost is unknown.");
+        return r;
+}
+
+/* A run of a client's model goes on with the configured one: the client that it had is gone. */
+static int leave_sampling(struct sbx_run *run, struct sbx_error *err) {
+        const char *model = sbx_config_string(run->parts->config, "model");
+        char *copy = strdup(model != NULL ? model : "");
+
+        if (copy == NULL)
+                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
+        free(run->model);
+        run->model = copy;
+        sbx_run_notice(run, "The run began with the model of its client (sampling), and went on with %.200s.", copy);
+        return 0;
+}
+
+static int find_provider(struct sbx_prepared *prepared, const struct sbx_client *client, struct sbx_error *err) {
+        const char *name = json_string_value(json_object_get(prepared->request, "provider"));
+        struct sbx_run *run = &prepared->run;
+        int r = check_environment(run, err);
+
+        if (r == 0 && client != NULL)
+                return use_sampling(run, client, err);
+        if (r == 0 && name != NULL && strcmp(name, SBX_SAMPLING_NAME) == 0 &&
+            sbx_config_plugin_find(run->parts->config, name) == NULL) {
+                name = NULL;
+                r = leave_sampling(run, err);
+        }
+        return r < 0 ? r : sbx_model_provider(run->parts, name, &prepared->call, &run->provider, err);
 }
 
 /* ---- a new one ---- */
@@ -211,9 +242,14 @@ static int settle(const struct sbx_runs *runs, const struct sbx_run_request *req
                   struct sbx_error *err) {
         struct sbx_run_limits asked = request->limits;
 
+        int r;
+
         if (request->check != NULL && asked.max_iterations == 0 && request->kind == SBX_RUN_COMPLETION)
                 asked.max_iterations = CHECKED_ITERATIONS;
-        return sbx_run_limits_settle(runs->parts.config, request->kind, &asked, ret_limits, err);
+        r = sbx_run_limits_settle(runs->parts.config, request->kind, &asked, ret_limits, err);
+        if (r == 0 && request->client != NULL && ret_limits->max_iterations > SBX_SAMPLING_ITERATIONS_MAX)
+                ret_limits->max_iterations = SBX_SAMPLING_ITERATIONS_MAX;
+        return r;
 }
 
 static int begin_new(struct sbx_prepared *prepared, struct sbx_runs *runs, const struct sbx_run_request *request,
@@ -236,7 +272,7 @@ static int begin_new(struct sbx_prepared *prepared, struct sbx_runs *runs, const
         r = fill_run(prepared, runs, &limits, err);
         prepared->call = (struct sbx_call){.struct_size = sizeof(struct sbx_call), .cancel_fd = -1};
         if (r == 0)
-                r = find_provider(prepared, err);
+                r = find_provider(prepared, request->client, err);
         if (r == 0)
                 r = sbx_journal_create(runs->directory, run->id, json, runs->parts.logger, &run->journal, err);
         prepared->request = r == 0 ? sbx_journal_request(run->journal) : NULL;
@@ -347,7 +383,7 @@ static int begin_again(struct sbx_prepared *prepared, struct sbx_runs *runs, con
                 r = fill_run(prepared, runs, &limits, err);
         set_deadline(prepared, call);
         if (r == 0)
-                r = find_provider(prepared, err);
+                r = find_provider(prepared, request->client, err);
         if (r == 0)
                 r = record_life(prepared, &limits, err);
         if (r == 0)

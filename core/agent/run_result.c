@@ -31,12 +31,16 @@ static json_t *cost_json(const struct sums *sums) {
 }
 
 static json_t *totals(struct sbx_run *run, const struct sums *sums, unsigned calls) {
-        return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s}", "trajectory_id", run->id, "total_calls",
+        char sampled[SBX_SAMPLING_MODEL_SIZE] = "";
+
+        if (run->sampling != NULL)
+                sbx_sampling_model(run->sampling, sampled);
+        return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s, s:s}", "trajectory_id", run->id, "total_calls",
                          (json_int_t)calls, "total_tokens", (json_int_t)sums->in + (json_int_t)sums->out,
                          "total_input_tokens", (json_int_t)sums->in, "total_output_tokens", (json_int_t)sums->out,
                          "total_tool_calls", (json_int_t)sums->tools, "duration_ms",
                          (json_int_t)sbx_journal_active_ms(run->journal), "total_cost_usd", cost_json(sums), "model",
-                         run->model);
+                         sampled[0] != '\0' ? sampled : run->model, "provider", sbx_run_provider_name(run));
 }
 
 /* "success" as everybody reads it: there is an answer, and nothing speaks against it. */

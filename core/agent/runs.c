@@ -28,7 +28,11 @@ int sbx_runs_new(const struct sbx_runs_parts *parts, struct sbx_runs **ret_runs,
         if (runs == NULL)
                 return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
         runs->parts = *parts;
-        sbx_background_init(&runs->background);
+        r = sbx_background_init(&runs->background);
+        if (r < 0) {
+                free(steal_pointer(runs));
+                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
+        }
         if (parts->state_directory != NULL && asprintf(&runs->directory, "%s/runs", parts->state_directory) < 0) {
                 runs->directory = NULL;
                 return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
@@ -61,7 +65,7 @@ static void tell_started(struct sbx_prepared *prepared) {
                 return;
         event = json_pack("{s:O, s:O, s:O?, s:s, s:s, s:s, s:o, s:O?, s:O?, s:O*}", "kind",
                           json_object_get(request, "kind"), "prompt", json_object_get(request, "prompt"), "system",
-                          json_object_get(request, "system"), "model", run->model, "provider", run->provider->name,
+                          json_object_get(request, "system"), "model", run->model, "provider", sbx_run_provider_name(run),
                           "environment", run->environment, "limits", sbx_limits_encode(&run->limits), "version",
                           json_object_get(request, "version"), "timestamp", json_object_get(request, "started_at"),
                           "variables", json_object_get(request, "variables"));

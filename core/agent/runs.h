@@ -4,7 +4,8 @@
 
 #include "agent/run.h"
 
-/* ---- background.c: runs that go on while their client does something else ---- */
+/* ---- background.c: runs that clients began, and that they look after by id: those that go on by themselves, and those
+ * that a call waits for ---- */
 
 #define SBX_BACKGROUND_RUNNING_MAX 16u
 #define SBX_BACKGROUND_ENDED_MAX 64u
@@ -13,12 +14,39 @@
 struct sbx_background_run;
 struct sbx_background {
         pthread_mutex_t lock;             /* protects what follows */
+        pthread_cond_t ended;             /* a run has, that a call waited for */
         struct sbx_background_run *first; /* newest first */
         bool stopping;
 };
-void sbx_background_init(struct sbx_background *background);
+int sbx_background_init(struct sbx_background *background);
+/* Cancels all, and waits for them. */
 void sbx_background_stop(struct sbx_background *background);
 void sbx_background_destroy(struct sbx_background *background);
+
+/* What a run begins with. Copied. */
+struct sbx_background_request {
+        const char *principal, *task;
+        struct sbx_run_limits limits;
+};
+/* A run that has its place among those that go on, and that one of the next two must begin. -EBUSY (all together, or the
+ * principal's, are too many), -ESHUTDOWN. */
+int sbx_background_enter(struct sbx_runs *runs, const struct sbx_background_request *request,
+                         struct sbx_background_run **ret_entry, struct sbx_error *err);
+const char *sbx_background_id(const struct sbx_background_run *entry); /* before it is begun */
+/* On a thread of its own. The entry is the table's from here on, in any case. */
+int sbx_background_begin(struct sbx_background_run *entry, struct sbx_error *err);
+/* On the caller's thread, to its end, also that of `context->call`; tells the context's progress. `sampling`: the model
+ * of context->client answers. `*ret_status`: as sbx_background_status has it. The entry is the table's. */
+int sbx_background_run_within(struct sbx_background_run *entry, const struct sbx_tool_context *context, bool sampling,
+                              json_t **ret_status, struct sbx_error *err);
+/* {"run_id", "status", "task", "elapsed_seconds", ...} of the principal's run that the id, or the beginning of one, means.
+ * -ENOENT: there is none, or there are several. */
+int sbx_background_status(struct sbx_background *background, const char *principal, const char *id,
+                          json_t **ret_status, struct sbx_error *err);
+/* Likewise; whether it had ended already. */
+int sbx_background_cancel(struct sbx_background *background, const char *principal, const char *id, bool *ret_ended,
+                          struct sbx_error *err);
+json_t *sbx_background_shown_task(const char *task);
 
 struct sbx_runs {
         struct sbx_runs_parts parts;

@@ -72,6 +72,8 @@ const struct sbx_option sbx_core_options[] = {
         RANGE(FLOAT, "sub_calls_max_cost_per_session", "1.0", "US dollars", 0, SBX_HARD_COST_MAX_USD,
               "What the sub-calls of a session may cost."),
         RANGE(FLOAT, "cost_limit", "2.0", "US dollars", 0, SBX_HARD_COST_MAX_USD, "What one run may cost."),
+        RANGE(INT, "max_runs_per_principal", "0", "runs", 0, 16,
+              "Agent runs that one client may have under way, of 16 in all; 0: all."),
         CHOICE("code_mode", "runs", "off|runs|always",
                "When code in a session may call tools and the model: never, in runs, or in every execution."),
         SETTING(STRINGS, "code_tools", "*",

@@ -38,6 +38,10 @@ struct sbx_provider_ops {
          * be NULL: then nothing is streamed. Calls run in parallel. */
         int (*complete)(void *instance, struct sbx_bytes request, const struct sbx_provider_events *events,
                         const struct sbx_call *call, struct sbx_output *ret_response, struct sbx_error *err);
+        /* Since ABI 1.2; may be NULL. Whether a request for that model could be sent at all: 0, -EACCES (a key is needed
+         * and there is none), or as complete. Says nothing of whether it would be answered: never connects, never
+         * waits. */
+        int (*available)(void *instance, const char *model, struct sbx_error *err);
 };
 
 #ifdef __cplusplus

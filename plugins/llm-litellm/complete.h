@@ -17,6 +17,7 @@ struct llm_instance {
 int llm_complete(void *instance, struct sbx_bytes request, const struct sbx_provider_events *events,
                  const struct sbx_call *call, struct sbx_output *ret_response, struct sbx_error *err);
 int llm_probe(void *instance, const struct sbx_probe_events *events, const struct sbx_call *call);
+int llm_available(void *instance, const char *model, struct sbx_error *err);
 
 /* headers.c: the headers of a request by `route`. */
 #define LLM_HEADERS_MAX 8

@@ -64,6 +64,7 @@ static int instance_open(const struct sbx_host *host, void **ret_instance, struc
 static const struct sbx_provider_ops ops = {
         .struct_size = sizeof(ops),
         .complete = llm_complete,
+        .available = llm_available,
 };
 
 static const struct sbx_plugin plugin = {

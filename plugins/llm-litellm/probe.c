@@ -108,3 +108,16 @@ int llm_probe(void *data, const struct sbx_probe_events *events, const struct sb
         }
         return check_key(instance, &route, events, &bounded);
 }
+
+/* The route says all: provider, address, and the key that it needs. */
+int llm_available(void *data, const char *model, struct sbx_error *err) {
+        const struct llm_instance *instance = data;
+        _cleanup_route_ struct llm_route route = {0};
+
+        if (model == NULL)
+                model = instance->settings.model;
+        if (model == NULL)
+                return sbx_error_set(err, -EINVAL, LLM_ORIGIN, "Set model, as in model = \"openai/gpt-4o-mini\".",
+                                     "no model is named");
+        return llm_route_find(&instance->settings, model, &route, err);
+}
