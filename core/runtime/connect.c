@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects sinks to the trajectory and context sources to the tools. What the configuration mentions is connected when
- * the runtime is opened; the built-in ones when they are first needed, so that who only executes code pays nothing for
- * them. */
+/* Connects sinks to the trajectory and context sources to the tools and the catalog. What the configuration mentions is
+ * connected when the runtime is opened; the built-in ones when they are first needed, so that who only executes code pays
+ * nothing for them. */
 #include "runtime/runtime.h"
 
 #include "base/error.h"
@@ -22,8 +22,10 @@ static int connect_entry(struct sbx_runtime *runtime, const struct sbx_plugin_en
 
         if (r < 0)
                 return r;
-        return sink ? sbx_trajectory_add_sink(runtime->trajectory, instance, err)
-                    : sbx_tools_add_context(runtime->tools, instance, entry->built_in, err);
+        if (sink)
+                return sbx_trajectory_add_sink(runtime->trajectory, instance, err);
+        r = sbx_tools_add_context(runtime->tools, instance, entry->built_in, err);
+        return r < 0 ? r : sbx_catalog_add_context(runtime->catalog, instance, err);
 }
 
 /* One that could not be started is disabled, which sbx_registry_start_required has told already. */

@@ -103,9 +103,11 @@ static int open_parts(struct sbx_runtime *runtime, const struct sbx_runtime_opti
         r = sbx_directories_find(&runtime->directories, err);
         if (r == 0)
                 r = sbx_tools_new(&runtime->logger, &runtime->tools, err);
+        if (r == 0)
+                r = sbx_catalog_new(&runtime->logger, &runtime->catalog, err);
         if (r < 0)
                 return r;
-        sbx_tools_services(runtime->tools, &runtime->services);
+        sbx_runtime_fill_services(runtime);
         r = sbx_registry_new(runtime->config, &runtime->logger, &runtime->directories, &runtime->services,
                              &runtime->registry, err);
         if (r == 0)
@@ -118,6 +120,8 @@ static int open_parts(struct sbx_runtime *runtime, const struct sbx_runtime_opti
         sbx_tools_measure(runtime->tools, &runtime->metrics);
         sbx_trajectory_watch_tools(runtime->trajectory, runtime->tools);
         r = open_tools(runtime, err);
+        if (r == 0)
+                r = sbx_runtime_open_catalog(runtime, err);
         return r < 0 ? r : sbx_runtime_connect_configured(runtime, err);
 }
 
@@ -129,6 +133,7 @@ int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime
         if (runtime == NULL)
                 return SBX_NOMEM(err, ORIGIN);
         pthread_mutex_init(&runtime->connected.lock, NULL);
+        pthread_rwlock_init(&runtime->gate.lock, NULL);
         runtime->opened_at_s = (uint64_t)time(NULL);
         runtime->logger = (struct sbx_logger){.write = options.log, .data = options.log_data, .level = SBX_LOG_WARNING};
         r = open_parts(runtime, &options, err);
@@ -141,7 +146,7 @@ int sbx_runtime_open(const struct sbx_runtime_options *given, struct sbx_runtime
 }
 
 /* Runs and calls end first, since they use everything; then guests, whose backends must still be there; then what calls
- * and guests reported to; then the plugins, which may use the tool services until they are closed. */
+ * and guests reported to; then the plugins, which may use the services until they are closed: tools, news and lists are there for them. */
 void sbx_runtime_free(struct sbx_runtime *runtime) {
         if (runtime == NULL)
                 return;
@@ -149,13 +154,16 @@ void sbx_runtime_free(struct sbx_runtime *runtime) {
                 sbx_runs_stop(runtime->runs);
         if (runtime->tools != NULL)
                 sbx_tools_stop(runtime->tools);
+        sbx_runtime_close_services(runtime);
         sbx_runs_free(runtime->runs);
         sbx_sessions_free(runtime->sessions);
         sbx_trajectory_free(runtime->trajectory);
         sbx_registry_free(runtime->registry);
         sbx_tools_free(runtime->tools);
+        sbx_catalog_free(runtime->catalog);
         sbx_config_free(runtime->config);
         sbx_directories_free(&runtime->directories);
         pthread_mutex_destroy(&runtime->connected.lock);
+        pthread_rwlock_destroy(&runtime->gate.lock);
         free(runtime);
 }

@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/metrics.h"
 #include "base/thread.h"
+#include "catalog/catalog.h"
 #include "config/config.h"
 #include "plugin/registry.h"
 #include "session/session.h"
@@ -20,17 +21,25 @@ struct sbx_runtime_connected {
         bool sinks, sources; /* protected by `lock` */
 };
 
+/* Whether plugins may still ask for what is made of the sessions. */
+struct sbx_runtime_gate {
+        pthread_rwlock_t lock;
+        bool closed; /* protected by `lock` */
+};
+
 struct sbx_runtime {
         struct sbx_logger logger;
         struct sbx_directories directories;
         struct sbx_config *config;
         struct sbx_tools *tools;
-        struct sbx_tool_services services; /* of `tools`, for the registry's plugins */
+        struct sbx_catalog *catalog;
+        struct sbx_tool_services services; /* for the registry's plugins */
         struct sbx_registry *registry;
         struct sbx_trajectory *trajectory;
         struct sbx_sessions *sessions;
         struct sbx_runs *runs;
         struct sbx_runtime_connected connected;
+        struct sbx_runtime_gate gate;
         struct sbx_metrics metrics; /* all parts count here */
         uint64_t opened_at_s;       /* UNIX time */
 };
@@ -42,6 +51,15 @@ int sbx_runtime_metrics(struct sbx_runtime *runtime, struct sbx_buffer *out, str
 
 /* The buffer's bytes for the caller of the API. */
 int sbx_runtime_steal_bytes(struct sbx_buffer *buffer, struct sbx_bytes *ret_bytes, struct sbx_error *err);
+
+/* ---- services.c ---- */
+
+/* What plugins get, before any is opened. */
+void sbx_runtime_fill_services(struct sbx_runtime *runtime);
+/* From now on they are told that the runtime is shutting down. Waits for those that are asking. */
+void sbx_runtime_close_services(struct sbx_runtime *runtime);
+/* The built-in parts of the catalog, and what feeds it. */
+int sbx_runtime_open_catalog(struct sbx_runtime *runtime, struct sbx_error *err);
 
 /* ---- connect.c ---- */
 
