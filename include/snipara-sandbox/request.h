@@ -61,7 +61,8 @@ struct sbx_request {
 #define SBX_CLIENT_TASKS (1u << 5)           /* takes a task in the place of a result */
 
 /* The client of one request. Valid until the request is done; copied by request_submit. Any function may be NULL, then
- * the client takes no part in it. They are called by the thread that answers, one at a time. */
+ * the client takes no part in it. They are called by the thread that answers, one at a time; `progress` also by another
+ * thread meanwhile, because long requests have a heartbeat, but never by two at once. */
 struct sbx_client {
         uint32_t struct_size;
         uint32_t capabilities; /* SBX_CLIENT_* bits */
