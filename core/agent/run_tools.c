@@ -226,7 +226,8 @@ RUN_TOOL(final_var) {
                 return r;
         execution = *place;
         execution.key = key;
-        r = sbx_run_tool(&execution, "execute_python", code, SBX_CALLER_MODEL, &result, err);
+        /* The program's own code: it needs no leave for the model to execute any. */
+        r = sbx_run_tool(&execution, "execute_python", code, SBX_CALLER_RUN, &result, err);
         if (r < 0)
                 return r;
         if (!json_is_true(json_object_get(result, "isError")) && sbx_place_has_answer(place))

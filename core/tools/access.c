@@ -17,13 +17,50 @@ static const struct {
         [SBX_CALLER_CLIENT] = {"clients", "client_tools", SBX_TOOL_RUN},
         [SBX_CALLER_MODEL] = {"models", "model_tools", SBX_TOOL_CLIENT},
         [SBX_CALLER_CODE] = {"code", "code_tools", SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
+        [SBX_CALLER_RUN] = {"runs", "model_tools", SBX_TOOL_CLIENT},
 };
 
+#define CALLERS (sizeof(callers) / sizeof(callers[0]))
+
+/* Whether the flags leave the caller a chance, whatever the configuration says. */
+static bool may_ever_call(const struct sbx_tool_entry *entry, enum sbx_tool_caller caller) {
+        return (entry->tool.flags & callers[caller].never) == 0;
+}
+
 /* ---- other names ---- */
+
+static const struct sbx_tool_alias *find_alias_locked(const struct sbx_tools *tools, const char *name) {
+        for (size_t i = 0; i < tools->alias_count; i++)
+                if (strcmp(tools->aliases[i].name, name) == 0)
+                        return &tools->aliases[i];
+        return NULL;
+}
+
+/* What the name means to a caller: a tool of this name that such callers can have, or else the one that it is an alias
+ * of. Where neither is for them, it is what has the name. */
+static const struct sbx_tool_entry *find_for_locked(const struct sbx_tools *tools, const char *name,
+                                                    enum sbx_tool_caller caller) {
+        const struct sbx_tool_entry *named = sbx_tools_find_locked(tools, name);
+        const struct sbx_tool_alias *alias;
+
+        if (named == NULL || may_ever_call(named, caller))
+                return named;
+        alias = find_alias_locked(tools, name);
+        return alias != NULL && may_ever_call(alias->entry, caller) ? alias->entry : named;
+}
+
+/* Would an alias of this name never be looked at: does whoever could have what it stands for have `named` too? */
+static bool is_hidden(const struct sbx_tool_entry *alias_of, const struct sbx_tool_entry *named) {
+        for (unsigned i = 0; i < CALLERS; i++)
+                if (may_ever_call(alias_of, (enum sbx_tool_caller)i) && !may_ever_call(named, (enum sbx_tool_caller)i))
+                        return false;
+        return true;
+}
 
 int sbx_tools_alias(struct sbx_tools *tools, const char *alias, const char *name, struct sbx_error *err) {
         _cleanup_free_ char *copy = NULL;
         struct sbx_tool_entry *entry;
+        const struct sbx_tool_entry *named;
         int r = sbx_tools_check_name(alias, err);
 
         if (r < 0)
@@ -36,7 +73,8 @@ int sbx_tools_alias(struct sbx_tools *tools, const char *alias, const char *name
         if (entry == NULL)
                 return sbx_error_set(err, -ENOENT, ORIGIN, NULL,
                                      "tool '%s': there is no '%.64s' that it could stand for", alias, name);
-        if (sbx_tools_find_locked(tools, alias) != NULL)
+        named = sbx_tools_find_locked(tools, alias);
+        if (find_alias_locked(tools, alias) != NULL || (named != NULL && is_hidden(entry, named)))
                 return sbx_error_set(err, -EEXIST, ORIGIN, NULL, "tool '%s' is registered already", alias);
         if (tools->alias_count == SBX_TOOLS_MAX)
                 return sbx_error_set(err, -ENOSPC, ORIGIN, NULL,
@@ -117,7 +155,7 @@ static bool matches(const struct sbx_tool_patterns *patterns, const char *name) 
         return false;
 }
 
-/* A pattern may name the tool by any of its names. */
+/* A pattern may name the tool by any name that means it to the caller. */
 static bool is_named_locked(const struct sbx_tools *tools, const struct sbx_tool_entry *entry,
                             enum sbx_tool_caller caller) {
         const struct sbx_tool_patterns *patterns = &tools->allowed[caller];
@@ -125,18 +163,19 @@ static bool is_named_locked(const struct sbx_tools *tools, const struct sbx_tool
         if (matches(patterns, entry->tool.name))
                 return true;
         for (size_t i = 0; i < tools->alias_count; i++)
-                if (tools->aliases[i].entry == entry && matches(patterns, tools->aliases[i].name))
+                if (matches(patterns, tools->aliases[i].name) &&
+                    find_for_locked(tools, tools->aliases[i].name, caller) == entry)
                         return true;
         return false;
 }
 
 static bool may_call_locked(const struct sbx_tools *tools, const struct sbx_tool_entry *entry,
                             enum sbx_tool_caller caller) {
-        if ((entry->tool.flags & callers[caller].never) != 0)
+        if (!may_ever_call(entry, caller))
                 return false;
         if (caller == SBX_CALLER_CLIENT && (entry->tool.flags & SBX_TOOL_HOST) == 0)
                 return true;
-        if (caller != SBX_CALLER_CLIENT && (entry->tool.flags & SBX_TOOL_ALWAYS) != 0)
+        if (caller == SBX_CALLER_RUN || (caller != SBX_CALLER_CLIENT && (entry->tool.flags & SBX_TOOL_ALWAYS) != 0))
                 return true;
         return is_named_locked(tools, entry, caller);
 }
@@ -165,7 +204,7 @@ static int refuse_locked(const struct sbx_tools *tools, const struct sbx_tool_en
         _cleanup_buffer_ struct sbx_buffer hint = SBX_BUFFER(SBX_ERROR_HINT_MAX);
         struct sbx_nearest nearest = SBX_NEAREST(name);
 
-        if (entry != NULL && (entry->tool.flags & callers[caller].never) == 0)
+        if (entry != NULL && may_ever_call(entry, caller))
                 (void)sbx_buffer_printf(&hint, "The setting %s decides. ", callers[caller].setting);
         describe_locked(tools, caller, &hint, &nearest);
         if (entry != NULL)
@@ -181,12 +220,12 @@ int sbx_tools_resolve(struct sbx_tools *tools, const char *name, enum sbx_tool_c
                       const struct sbx_tool_entry **ret_entry, struct sbx_error *err) {
         const struct sbx_tool_entry *entry;
 
-        if ((unsigned)caller >= sizeof(callers) / sizeof(callers[0]))
+        if ((unsigned)caller >= CALLERS)
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "no kind of caller has the number %d", (int)caller);
         if (sbx_tools_find(tools, name) == NULL)
                 sbx_tools_refresh(tools); /* a source may have it by now */
         SBX_LOCKED(&tools->lock);
-        entry = sbx_tools_find_locked(tools, name);
+        entry = find_for_locked(tools, name, caller);
         if (entry == NULL || !may_call_locked(tools, entry, caller)) {
                 if (ret_entry != NULL) /* a call, not a question whether it could be made */
                         SBX_COUNT(tools->metrics, tools_refused, 1);
@@ -205,7 +244,7 @@ int sbx_tools_list_for(struct sbx_tools *tools, enum sbx_tool_caller caller, jso
         _cleanup_json_ json_t *list = json_array();
         bool complete = list != NULL;
 
-        if ((unsigned)caller >= sizeof(callers) / sizeof(callers[0]))
+        if ((unsigned)caller >= CALLERS)
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "no kind of caller has the number %d", (int)caller);
         sbx_tools_refresh(tools);
         pthread_mutex_lock(&tools->lock);

@@ -5,7 +5,10 @@
 
 #include <math.h>
 
+#include "base/utf8.h"
+
 #define INTERVAL_NS (2 * SBX_NS_PER_S)
+#define PULSE 0.0001 /* of a heartbeat between the steps that a tool counts: too little to reach the next one */
 
 int sbx_beats_init(struct sbx_beats *beats) {
         int r;
@@ -44,31 +47,52 @@ void sbx_beats_destroy(struct sbx_beats *beats) {
 
 /* ---- telling ---- */
 
-static void tell(struct sbx_beat *beat, double progress, double total, const char *message) {
-        pthread_mutex_lock(&beat->lock);
+static void tell_locked(struct sbx_beat *beat, double progress, double total, const char *message) {
         /* Also when nothing is told: a tool that counts its own way has no use for elapsed seconds, however often. */
         __atomic_store_n(&beat->last_ns, sbx_clock_ns(), __ATOMIC_RELAXED);
         if (progress > beat->last_progress) {
                 beat->last_progress = progress;
                 beat->context->progress(beat->context->progress_data, progress, total, message);
         }
-        pthread_mutex_unlock(&beat->lock);
 }
 
 static double elapsed_s(const struct sbx_beat *beat) {
         return (double)(sbx_clock_ns() - beat->started_ns) / (double)SBX_NS_PER_S;
 }
 
-static void tell_from_tool(void *data, double progress, double total, const char *message) {
-        tell(data, progress == SBX_PROGRESS_ELAPSED ? elapsed_s(data) : progress, total, message);
+static void keep_message(struct sbx_beat *beat, const char *message) {
+        size_t size = sbx_utf8_cut((struct sbx_bytes){message, strlen(message)}, sizeof(beat->last_message) - 1);
+
+        memcpy(beat->last_message, message, size);
+        beat->last_message[size] = '\0';
 }
 
+static void tell_from_tool(void *data, double progress, double total, const char *message) {
+        struct sbx_beat *beat = data;
+
+        SBX_LOCKED(&beat->lock);
+        if (progress != SBX_PROGRESS_ELAPSED) {
+                beat->counts = true;
+                beat->last_total = total;
+                keep_message(beat, message != NULL ? message : "");
+        }
+        tell_locked(beat, progress == SBX_PROGRESS_ELAPSED ? elapsed_s(beat) : progress, total, message);
+}
+
+/* A tool that counts something of its own goes on where it was, a trifle further: clients take no less as a sign of
+ * life. */
 static void tell_elapsed(struct sbx_beat *beat) {
         double seconds = elapsed_s(beat);
-        char message[64];
+        char message[SBX_BEAT_MESSAGE_SIZE + 32];
 
-        snprintf(message, sizeof(message), "in progress for %.0f s", seconds);
-        tell(beat, seconds, 0, message);
+        SBX_LOCKED(&beat->lock);
+        if (beat->counts) {
+                snprintf(message, sizeof(message), "%s (%.0f s)", beat->last_message, seconds);
+                tell_locked(beat, beat->last_progress + PULSE, beat->last_total, message);
+        } else {
+                snprintf(message, sizeof(message), "in progress for %.0f s", seconds);
+                tell_locked(beat, seconds, 0, message);
+        }
 }
 
 /* ---- the thread ---- */

@@ -23,13 +23,17 @@ struct sbx_tool_entry {
 
 /* ---- progress.c ---- */
 
+#define SBX_BEAT_MESSAGE_SIZE 160
+
 /* The progress of one call: strictly increasing, and with a heartbeat if its tool wants one. */
 struct sbx_beat {
         struct sbx_beat *next;
         struct sbx_beats *owner;
         const struct sbx_tool_context *context; /* who is told */
-        pthread_mutex_t lock;                   /* protects last_progress, and is held while it is told */
-        double last_progress;
+        pthread_mutex_t lock;                   /* protects what follows, and is held while it is told */
+        double last_progress, last_total;
+        bool counts; /* the tool tells progress of its own; last_message is what it said */
+        char last_message[SBX_BEAT_MESSAGE_SIZE];
         uint64_t started_ns;
         uint64_t last_ns;    /* atomic */
         bool listed, in_use; /* protected by owner->lock */
@@ -136,7 +140,7 @@ struct sbx_tools {
         size_t source_count;
         unsigned changed_sources;     /* atomic */
         pthread_mutex_t refresh_lock; /* held while sources are asked again */
-        struct sbx_tool_patterns allowed[SBX_CALLER_CODE + 1]; /* by caller; set before the first call */
+        struct sbx_tool_patterns allowed[SBX_CALLER_RUN + 1]; /* by caller; set before the first call */
         struct sbx_tool_observer observer;
         struct sbx_metrics *metrics; /* NULL: nobody measures */
         struct sbx_tool_code code;

@@ -16,6 +16,7 @@ enum sbx_tool_caller {
         SBX_CALLER_CLIENT = 0, /* of a transport, or a program that embeds the runtime */
         SBX_CALLER_MODEL = 1,  /* of a run */
         SBX_CALLER_CODE = 2,   /* in a session of a run */
+        SBX_CALLER_RUN = 3,    /* the program itself, for a run: what a model could call if model_tools named all */
 };
 
 struct sbx_tool_context {
@@ -101,7 +102,8 @@ struct sbx_tool_code {
 void sbx_tools_set_code(struct sbx_tools *tools, const struct sbx_tool_code *code);
 /* Copies the definition. -EEXIST, -EINVAL (name not 1-64 of [A-Za-z0-9_.-], bad schema, description over 2 KB). */
 int sbx_tools_add(struct sbx_tools *tools, const struct sbx_tool *tool, struct sbx_error *err);
-/* Another name that calls the same tool. It is not listed. -EEXIST, -ENOENT. */
+/* Another name that calls the same tool. It is not listed. A tool of that name comes first, but only for the kinds of
+ * callers that its flags let have it; -EEXIST: for none would the alias be left. -ENOENT. */
 int sbx_tools_alias(struct sbx_tools *tools, const char *alias, const char *name, struct sbx_error *err);
 /* Which tools a kind of caller may use beyond what their flags say: names, or the beginning of names and a `*`. Before
  * the first call; copied. Clients: which SBX_TOOL_HOST ones they get too; models and code: which of all they get. */
@@ -145,6 +147,6 @@ int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *so
 void sbx_tools_source_changed(struct sbx_tools *tools, const char *source);
 
 /* Registers execute_python, get_repl_context, set_repl_context, clear_repl_context, list_sessions, destroy_session and
- * execute; file_read and list_files, within allowed_paths. `sessions` lives until sbx_tools_stop has returned. */
+ * execute, upload_file, download_file and list_files; file_read and file_list, within allowed_paths. `sessions` lives until sbx_tools_stop has returned. */
 int sbx_tools_add_builtin(struct sbx_tools *tools, struct sbx_sessions *sessions, const struct sbx_config *config,
                           struct sbx_error *err);

@@ -34,12 +34,15 @@ static struct sbx_tools *new_tools(void) {
         add(tools, "turn", SBX_TOOL_SESSION);
         add(tools, "mine", SBX_TOOL_CLIENT);
         add(tools, "secret_host_run", SBX_TOOL_HOST | SBX_TOOL_RUN);
+        add(tools, "runs_code", SBX_TOOL_EXECUTES | SBX_TOOL_SESSION);
+        add(tools, "done", SBX_TOOL_RUN | SBX_TOOL_ALWAYS);
         return tools;
 }
 
 /* The names that a kind of caller gets, in order, with spaces between them. Listing and calling say the same. */
 static const char *names_of(struct sbx_tools *tools, enum sbx_tool_caller caller) {
-        static const char *const all[] = {"plain", "answer", "look", "turn", "mine", "secret_host_run"};
+        static const char *const all[] = {"plain", "answer",          "look",      "turn",
+                                          "mine",  "secret_host_run", "runs_code", "done"};
         static char text[256];
         _cleanup_json_ json_t *list = NULL;
         json_t *tool;
@@ -82,14 +85,35 @@ static void test_flags(void **state) {
         struct sbx_tools *tools = new_tools();
 
         /* Nothing was allowed: clients get what is theirs, and runs nothing. */
-        assert_string_equal(names_of(tools, SBX_CALLER_CLIENT), "plain turn mine");
-        assert_string_equal(names_of(tools, SBX_CALLER_MODEL), "");
-        assert_string_equal(names_of(tools, SBX_CALLER_CODE), "");
+        assert_string_equal(names_of(tools, SBX_CALLER_CLIENT), "plain turn mine runs_code");
+        assert_string_equal(names_of(tools, SBX_CALLER_MODEL), "done");
+        assert_string_equal(names_of(tools, SBX_CALLER_CODE), "done");
         for (enum sbx_tool_caller caller = SBX_CALLER_CLIENT; caller <= SBX_CALLER_CODE; caller++)
                 allow(tools, caller, "*", NULL);
-        assert_string_equal(names_of(tools, SBX_CALLER_CLIENT), "plain look turn mine");
-        assert_string_equal(names_of(tools, SBX_CALLER_MODEL), "plain answer look turn secret_host_run");
-        assert_string_equal(names_of(tools, SBX_CALLER_CODE), "plain answer look secret_host_run");
+        assert_string_equal(names_of(tools, SBX_CALLER_CLIENT), "plain look turn mine runs_code");
+        assert_string_equal(names_of(tools, SBX_CALLER_MODEL), "plain answer look turn secret_host_run runs_code done");
+        assert_string_equal(names_of(tools, SBX_CALLER_CODE), "plain answer look secret_host_run done");
+        sbx_tools_free(tools);
+}
+
+/* Two flags that share a bit give each other's rights: what executes code would be for every model, named or not. */
+static void test_flags_are_apart(void **state) {
+        static const unsigned flags[] = {SBX_TOOL_QUICK,   SBX_TOOL_HEARTBEAT, SBX_TOOL_RUN,      SBX_TOOL_HOST,
+                                         SBX_TOOL_SESSION, SBX_TOOL_CLIENT,    SBX_TOOL_EXECUTES, SBX_TOOL_ALWAYS};
+        unsigned seen = 0;
+
+        for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+                assert_int_equal(__builtin_popcount(flags[i]), 1);
+                assert_int_equal(seen & flags[i], 0);
+                seen |= flags[i];
+        }
+}
+
+/* What a run does itself needs no leave for its model; what clients alone have stays theirs. */
+static void test_runs(void **state) {
+        struct sbx_tools *tools = new_tools();
+
+        assert_string_equal(names_of(tools, SBX_CALLER_RUN), "plain answer look turn secret_host_run runs_code done");
         sbx_tools_free(tools);
 }
 
@@ -99,13 +123,13 @@ static void test_patterns(void **state) {
         struct sbx_error err = {0};
 
         allow(tools, SBX_CALLER_MODEL, "plain", "an*");
-        assert_string_equal(names_of(tools, SBX_CALLER_MODEL), "plain answer");
+        assert_string_equal(names_of(tools, SBX_CALLER_MODEL), "plain answer done");
         allow(tools, SBX_CALLER_MODEL, "plai", "plainer"); /* the last word counts, and names are whole */
-        assert_string_equal(names_of(tools, SBX_CALLER_MODEL), "");
+        assert_string_equal(names_of(tools, SBX_CALLER_MODEL), "done");
         allow(tools, SBX_CALLER_CODE, "turn", "mine"); /* what flags forbid, no pattern allows */
-        assert_string_equal(names_of(tools, SBX_CALLER_CODE), "");
+        assert_string_equal(names_of(tools, SBX_CALLER_CODE), "done");
         allow(tools, SBX_CALLER_CLIENT, "answer", "look");
-        assert_string_equal(names_of(tools, SBX_CALLER_CLIENT), "plain look turn mine");
+        assert_string_equal(names_of(tools, SBX_CALLER_CLIENT), "plain look turn mine runs_code");
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
                 const char *const patterns[] = {"plain", bad[i], NULL};
 
@@ -113,7 +137,7 @@ static void test_patterns(void **state) {
                 assert_int_equal(sbx_tools_allow(tools, SBX_CALLER_CODE, patterns, &err), -EINVAL);
                 assert_contains(err.message, "code_tools");
         }
-        assert_int_equal(sbx_tools_check(tools, "plain", (enum sbx_tool_caller)3, NULL), -EINVAL);
+        assert_int_equal(sbx_tools_check(tools, "plain", (enum sbx_tool_caller)4, NULL), -EINVAL);
         assert_int_equal(sbx_tools_check(tools, "plain", (enum sbx_tool_caller) - 1, NULL), -EINVAL);
         sbx_tools_free(tools);
 }
@@ -125,10 +149,10 @@ static void test_refusals(void **state) {
         allow(tools, SBX_CALLER_CODE, "plain", NULL);
         assert_int_equal(sbx_tools_check(tools, "look", SBX_CALLER_CODE, &err), -EACCES);
         assert_string_equal(err.message, "look is not for code");
-        assert_string_equal(err.hint, "The setting code_tools decides. Tools are: plain");
+        assert_string_equal(err.hint, "The setting code_tools decides. Tools are: plain, done");
         err = (struct sbx_error){0};
         assert_int_equal(sbx_tools_check(tools, "turn", SBX_CALLER_CODE, &err), -EACCES);
-        assert_string_equal(err.hint, "Tools are: plain"); /* no setting would help */
+        assert_string_equal(err.hint, "Tools are: plain, done"); /* no setting would help */
         err = (struct sbx_error){0};
         assert_int_equal(sbx_tools_check(tools, "lok", SBX_CALLER_CODE, &err), -ENOENT);
         assert_string_equal(err.message, "unknown tool 'lok'"); /* what it can't have is not recommended */
@@ -244,8 +268,10 @@ static void test_code_calls(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_flags),      cmocka_unit_test(test_patterns),  cmocka_unit_test(test_refusals),
-                cmocka_unit_test(test_aliases),    cmocka_unit_test(test_submitted), cmocka_unit_test(test_builtin),
+                cmocka_unit_test(test_flags),      cmocka_unit_test(test_flags_are_apart),
+                cmocka_unit_test(test_runs),       cmocka_unit_test(test_patterns),
+                cmocka_unit_test(test_refusals),   cmocka_unit_test(test_aliases),
+                cmocka_unit_test(test_submitted),  cmocka_unit_test(test_builtin),
                 cmocka_unit_test(test_code_calls),
         };
 
