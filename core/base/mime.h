@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kind of content some bytes are: by what they begin with, by the name of their file, and by whether they are text.
- * Pure functions; the bytes are anybody's. */
+/* What kind of content some bytes are: by what they begin with, by the name of their file, and by whether they are
+ * text. Pure functions; the bytes are anybody's. */
 #pragma once
 
 #include <stdbool.h>

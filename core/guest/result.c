@@ -126,7 +126,7 @@ int sbx_result_set_output(struct sbx_bytes *field, struct sbx_buffer *text, bool
         return 0;
 }
 
-static bool is_text(const char *mime_type) {
+bool sbx_result_is_text(const char *mime_type) {
         static const char *const names[] = {"image/svg+xml", "application/json", "application/javascript", NULL};
         size_t length = strlen(mime_type);
 
@@ -145,7 +145,7 @@ static int encode_display(const char *mime_type, struct sbx_bytes data, struct s
         char *bytes;
         size_t size;
 
-        if ((is_text(mime_type) ? repaired(data, false, &text) : sbx_base64_encode(data, &text)) < 0)
+        if ((sbx_result_is_text(mime_type) ? repaired(data, false, &text) : sbx_base64_encode(data, &text)) < 0)
                 return -ENOMEM;
         size = text.size;
         bytes = sbx_buffer_steal(&text);

@@ -164,8 +164,7 @@ static int list_on(struct sbx_sessions *sessions, enum sbx_operation_on on, cons
 }
 
 int sbx_sessions_file_list(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
-                           const struct sbx_call *call, json_t **ret_list, bool *ret_truncated,
-                           struct sbx_error *err) {
+                           const struct sbx_call *call, json_t **ret_list, bool *ret_truncated, struct sbx_error *err) {
         return list_on(sessions, SBX_ON_ANY, principal, id, path, call, ret_list, ret_truncated, err);
 }
 

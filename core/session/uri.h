@@ -22,12 +22,12 @@ struct sbx_session_address {
         enum sbx_session_area area;
         char path[SBX_SESSION_PATH_MAX + 1]; /* as sbx_session_path makes it */
 };
-/* -ENOENT: it is no address of this kind at all; -EINVAL: it is one, and broken: a percent sign without two digits, NUL,
- * what is not UTF-8, a path that leaves the workspace. */
+/* -ENOENT: it is no address of this kind at all; -EINVAL: it is one, and broken: a percent sign without two digits,
+ * NUL, what is not UTF-8, a path that leaves the workspace. */
 int sbx_session_uri_parse(const char *uri, struct sbx_session_address *ret_address, struct sbx_error *err);
 
 /* A path relative to the workspace as one that says the same without ".", and slashes that change nothing. -EINVAL: it
- * is empty (unless `may_be_empty`: the workspace itself), absolute, has "..", is longer than SBX_SESSION_PATH_MAX or not
- * UTF-8. The guest resolves it, and is not relied on for this. */
+ * is empty (unless `may_be_empty`: the workspace itself), absolute, has "..", is longer than SBX_SESSION_PATH_MAX or
+ * not UTF-8. The guest resolves it, and is not relied on for this. */
 int sbx_session_path(const char *path, bool may_be_empty, char ret_path[SBX_SESSION_PATH_MAX + 1],
                      struct sbx_error *err);

@@ -14,17 +14,19 @@
         "\"description\":\"Session ID (default: 'default')\"}"
 
 /* The contract is in its first 500 characters: some clients show no more. %s: what the setting session_ttl means. */
-#define EXECUTE_PYTHON_DESCRIPTION                                                                                     \
-        "Run Python in a sandboxed, stateful session. Variables, imports and functions persist between calls with "    \
-        "the same session_id (default: 'default'), also after an error or a time-out; a session %s. Profiles: quick "  \
-        "(5 s, 128 MB), default (30 s, 512 MB), analysis (120 s, 2 GB), extended (300 s, 4 GB); timeout overrides "    \
-        "the seconds (1 to 300). No network and no files of the host, unless the operator allows them; a private "     \
-        "/tmp. matplotlib figures come back as images.\n\nReturns what was printed, the value of a last expression, "  \
-        "and 'result = <value>' when the code assigns result. Top-level await works; input() does not. Long output "   \
-        "is cut in its middle at about 30,000 characters. An exception is an error result with its traceback. When "   \
-        "the code exceeds its time it is interrupted and the variables stay; when it has to be killed, or crashes, "   \
-        "the error says that they are lost, and the session starts clean. Calls of one session run one after "         \
-        "another, those of different sessions in parallel."
+#define EXECUTE_PYTHON_DESCRIPTION                                                                                      \
+        "Run Python in a sandboxed, stateful session. Variables, imports, functions and files persist between calls "   \
+        "with the same session_id (default: 'default'), also after an error or a time-out; a session %s. Profiles: "    \
+        "quick (5 s, 128 MB), default (30 s, 512 MB), analysis (120 s, 2 GB), extended (300 s, 4 GB); timeout "         \
+        "overrides the seconds (1 to 300). No network and no files of the host, unless the operator allows them. "      \
+        "matplotlib figures come back as images.\n\nReturns what was printed, the value of a last expression, and "     \
+        "'result = <value>' when the code assigns result. Top-level await works; input() does not. Long output is cut " \
+        "in its middle at about 30,000 characters; the whole, and every image, can be read as resources of the "        \
+        "session, to which the result links. The working directory is the session's workspace: upload_file puts "       \
+        "files there, download_file and list_files read them. An exception is an error result with its traceback. "     \
+        "When the code exceeds its time it is interrupted and the variables stay; when it has to be killed, or "        \
+        "crashes, the error says that they are lost, and the session starts clean. Calls of one session run one "       \
+        "after another, those of different sessions in parallel."
 
 static const char execute_python_schema[] =
         "{\"type\":\"object\",\"properties\":{"
@@ -48,6 +50,26 @@ static const char set_context_schema[] =
         "\"description\":\"JSON-encoded value to store; what is not JSON is stored as a string\"}," SESSION_ID "},"
         "\"required\":[\"key\",\"value\"],\"additionalProperties\":false}";
 
+#define WORKSPACE_PATH                                                                                                 \
+        "\"path\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":1024,"                                            \
+        "\"description\":\"Path relative to the session's workspace, e.g. data/table.csv\"}"
+
+static const char upload_file_schema[] =
+        "{\"type\":\"object\",\"properties\":{" WORKSPACE_PATH ","
+        "\"content\":{\"type\":\"string\",\"description\":\"The content, if it is text\"},"
+        "\"content_base64\":{\"type\":\"string\","
+        "\"description\":\"The content in base64, whatever it is; instead of content\"}," SESSION_ID "},"
+        "\"required\":[\"path\"],\"additionalProperties\":false}";
+
+static const char download_file_schema[] = "{\"type\":\"object\",\"properties\":{" WORKSPACE_PATH "," SESSION_ID "},"
+                                           "\"required\":[\"path\"],\"additionalProperties\":false}";
+
+static const char list_files_schema[] =
+        "{\"type\":\"object\",\"properties\":{"
+        "\"path\":{\"type\":\"string\",\"maxLength\":1024,\"default\":\"\","
+        "\"description\":\"Directory relative to the session's workspace (default: the workspace)\"}," SESSION_ID "},"
+        "\"additionalProperties\":false}";
+
 static const char destroy_session_schema[] =
         "{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\","
         "\"description\":\"Session ID to destroy\"}},\"required\":[\"session_id\"],\"additionalProperties\":false}";
@@ -58,21 +80,36 @@ static const char execute_schema[] = "{\"type\":\"object\",\"properties\":{"
 
 static const char no_arguments_schema[] = "{\"type\":\"object\",\"properties\":{},\"additionalProperties\":false}";
 
+/* Lucid little pictures, drawn on 24 by 24. */
+#define ICON(path)                                                                                                     \
+        "[{\"src\":\"data:image/svg+xml,%3Csvg%20xmlns='http://www.w3.org/2000/svg'%20viewBox='0%200%2024%2024'"       \
+        "%20fill='none'%20stroke='%23777'%20stroke-width='2'%3E%3Cpath%20d='" path                                     \
+        "'/%3E%3C/svg%3E\",\"mimeType\":\"image/svg+xml\",\"sizes\":[\"any\"]}]"
+#define ICON_RUN ICON("M7%204v16l13-8z")
+#define ICON_VARIABLES                                                                                                 \
+        ICON("M9%204c-4%200-2%208-5%208c3%200%201%208%205%208M15%204c4%200%202%208%205%208c-3%200-1%208-5%208")
+#define ICON_SESSIONS ICON("M4%205h16v5H4zM4%2014h16v5H4z")
+#define ICON_FILES ICON("M6%203h8l4%204v14H6zM14%203v4h4")
+
 #define READS "{\"readOnlyHint\":true,\"openWorldHint\":false}"
-#define RUNS "{\"readOnlyHint\":false,\"destructiveHint\":true,\"idempotentHint\":false,\"openWorldHint\":false}"
+#define RUNS(open)                                                                                                     \
+        "{\"readOnlyHint\":false,\"destructiveHint\":true,\"idempotentHint\":false,\"openWorldHint\":" open "}"
 #define WRITES "{\"readOnlyHint\":false,\"destructiveHint\":false,\"idempotentHint\":true,\"openWorldHint\":false}"
+#define OVERWRITES DESTROYS
 #define DESTROYS "{\"readOnlyHint\":false,\"destructiveHint\":true,\"idempotentHint\":true,\"openWorldHint\":false}"
 
+/* What has no annotations executes code: theirs depend on the configuration. */
 static const struct sbx_tool builtin_tools[] = {
         {.name = "execute_python", /* its description depends on the configuration */
          .title = "Execute Python",
+         .icons = ICON_RUN,
          .input_schema = execute_python_schema,
-         .annotations = RUNS,
          .run = sbx_builtin_execute_python,
          .lane = "session_id",
          .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_EXECUTES | SBX_TOOL_SESSION},
         {.name = "get_repl_context",
          .title = "Get session variables",
+         .icons = ICON_VARIABLES,
          .description =
                  "Get the current REPL context. Returns all variables stored in the persistent execution context from "
                  "previous execute_python calls of the session, as JSON where possible.",
@@ -83,6 +120,7 @@ static const struct sbx_tool builtin_tools[] = {
          .flags = SBX_TOOL_SESSION},
         {.name = "set_repl_context",
          .title = "Set a session variable",
+         .icons = ICON_VARIABLES,
          .description =
                  "Set a variable in the REPL context. The variable will persist across multiple execute_python calls "
                  "of the session. Value should be JSON-encoded; what is not JSON is stored as a string.",
@@ -93,6 +131,7 @@ static const struct sbx_tool builtin_tools[] = {
          .flags = SBX_TOOL_SESSION},
         {.name = "clear_repl_context",
          .title = "Clear session variables",
+         .icons = ICON_VARIABLES,
          .description = "Clear all variables from the REPL context and reset to clean state.",
          .input_schema = only_session_schema,
          .annotations = DESTROYS,
@@ -101,6 +140,7 @@ static const struct sbx_tool builtin_tools[] = {
          .flags = SBX_TOOL_SESSION},
         {.name = "list_sessions",
          .title = "List sessions",
+         .icons = ICON_SESSIONS,
          .description =
                  "List all active REPL sessions with metadata including idle time, age, and stored variable names. "
                  "Never waits for a running execution.",
@@ -110,6 +150,7 @@ static const struct sbx_tool builtin_tools[] = {
          .flags = SBX_TOOL_QUICK | SBX_TOOL_CLIENT},
         {.name = "destroy_session",
          .title = "Destroy a session",
+         .icons = ICON_SESSIONS,
          .description =
                  "Destroy a REPL session and free its resources. The 'default' session is reset instead of destroyed. "
                  "Code that runs in it is cancelled.",
@@ -119,15 +160,64 @@ static const struct sbx_tool builtin_tools[] = {
          .flags = SBX_TOOL_QUICK | SBX_TOOL_CLIENT},
         {.name = "execute",
          .title = "Execute a Python script",
+         .icons = ICON_RUN,
          .description =
                  "Executes Python code in a sandboxed environment: a fresh one for each call, without any state, with "
                  "at most 6 seconds and 128 MB. Returns what the code printed; a traceback comes at its end. Use "
                  "execute_python to keep variables between calls.",
          .input_schema = execute_schema,
-         .annotations = RUNS,
          .run = sbx_builtin_execute,
          .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT},
+        {.name = "upload_file",
+         .title = "Upload a file",
+         .icons = ICON_FILES,
+         .description =
+                 "Write a file into the workspace of a session, where its code finds it by the same relative path. "
+                 "Give content for text, or content_base64 for anything; at most 32 MiB. Directories that lead to it "
+                 "are made, a file that is there is replaced.",
+         .input_schema = upload_file_schema,
+         .annotations = OVERWRITES,
+         .run = sbx_builtin_upload_file,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
+        {.name = "download_file",
+         .title = "Download a file",
+         .icons = ICON_FILES,
+         .description =
+                 "Read a file from the workspace of a session: text of up to 30,000 characters as text, a PNG, JPEG, "
+                 "GIF or WebP image of up to 500 kB as an image, anything else as an attached resource of up to 8 "
+                 "MiB. Larger files can be read in parts with execute_python.",
+         .input_schema = download_file_schema,
+         .annotations = READS,
+         .run = sbx_builtin_download_file,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
+        {.name = "list_files",
+         .title = "List files",
+         .icons = ICON_FILES,
+         .description =
+                 "List what is in the workspace of a session, or below one of its directories, as JSON: path, type, "
+                 "size and time of the last change. Long lists are truncated, and say so.",
+         .input_schema = list_files_schema,
+         .annotations = READS,
+         .run = sbx_builtin_list_files,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
 };
+
+/* Whether code can reach the network, as far as the configuration tells. */
+static const char *run_annotations(const struct sbx_config *config) {
+        const char *environment = sbx_config_string(config, "environment");
+        const struct sbx_plugin_entry *entry =
+                sbx_config_plugin_find(config, environment != NULL ? environment : "local");
+
+        if (entry != NULL && strcmp(entry->plugin, "backend-local") == 0)
+                return RUNS("false");
+        if (entry != NULL && strcmp(entry->plugin, "backend-docker") == 0 &&
+            sbx_config_bool(config, "docker_network_disabled"))
+                return RUNS("false");
+        return RUNS("true");
+}
 
 /* "ends after 30 idle minutes" */
 static void describe_ttl(const struct sbx_config *config, char *text, size_t size) {
@@ -156,6 +246,8 @@ int sbx_tools_add_builtin(struct sbx_tools *tools, struct sbx_sessions *sessions
                 tool.data = sessions;
                 if (tool.description == NULL)
                         tool.description = description.data;
+                if (tool.annotations == NULL)
+                        tool.annotations = run_annotations(config);
                 r = sbx_tools_add(tools, &tool, err);
                 if (r < 0)
                         return r;

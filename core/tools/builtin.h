@@ -16,6 +16,13 @@ SBX_BUILTIN(sbx_builtin_set_context);
 SBX_BUILTIN(sbx_builtin_clear_context);
 SBX_BUILTIN(sbx_builtin_list_sessions); /* builtin_sessions.c */
 SBX_BUILTIN(sbx_builtin_destroy_session);
+SBX_BUILTIN(sbx_builtin_upload_file); /* builtin_files.c */
+SBX_BUILTIN(sbx_builtin_download_file);
+SBX_BUILTIN(sbx_builtin_list_files);
+
+#define SBX_BUILTIN_TEXT_MAX 30000u                /* characters of a file that download_file gives as text */
+#define SBX_BUILTIN_IMAGE_MAX ((size_t)500 * 1000) /* bytes of an image that it gives as an image */
+#define SBX_BUILTIN_DOWNLOAD_MAX ((size_t)8 << 20) /* bytes of a file that it gives at all */
 
 /* The argument "session_id", which the schema has filled in; the empty one is the default session's. -EINVAL. */
 int sbx_builtin_session_id(json_t *arguments, const char **ret_id, struct sbx_error *err);

@@ -85,6 +85,9 @@ static int execute(const struct sbx_tool_context *context, struct sbx_execution 
         _cleanup_result_ struct sbx_result *result = NULL;
         struct progress progress = {.context = context};
         struct sbx_output_events events = {.struct_size = sizeof(events), .data = &progress, .output = report_output};
+        struct sbx_keep keep = {
+                .sessions = context->data, .principal = context->principal, .session_id = execution->session_id};
+        bool keeps;
         int r;
 
         execution->principal = context->principal;
@@ -94,7 +97,9 @@ static int execute(const struct sbx_tool_context *context, struct sbx_execution 
         r = sbx_sessions_execute_with(context->data, execution, context->code_calls, context->call, &result, err);
         if (r < 0)
                 return r;
-        return sbx_render_result(result, execution->session_id[0] == '\0', script, ret_result, err);
+        /* Models and code have no way to read a resource; a fresh session is gone with its call. */
+        keeps = context->caller == SBX_CALLER_CLIENT && execution->session_id[0] != '\0';
+        return sbx_render_kept(result, execution->session_id[0] == '\0', script, keeps ? &keep : NULL, ret_result, err);
 }
 
 SBX_BUILTIN(sbx_builtin_execute_python) {

@@ -2,6 +2,7 @@
 /* Tool results in the shape of MCP: content blocks, and texts short enough for a model. */
 #include "tools/content.h"
 
+#include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -30,6 +31,22 @@ int sbx_content_add_text(json_t *result, struct sbx_bytes text) {
 int sbx_content_add_image(json_t *result, const char *mime_type, struct sbx_bytes base64) {
         return add_block(result, json_pack("{s:s, s:o, s:s}", "type", "image", "data", sbx_json_text(base64),
                                            "mimeType", mime_type));
+}
+
+int sbx_content_add_link(json_t *result, const struct sbx_content_link *link) {
+        return add_block(result, json_pack("{s:s, s:s, s:s, s:s, s:s*, s:I}", "type", "resource_link", "uri", link->uri,
+                                           "name", link->name, "mimeType", link->mime_type, "description",
+                                           link->description, "size", (json_int_t)link->size));
+}
+
+int sbx_content_add_blob(json_t *result, const char *uri, const char *mime_type, struct sbx_bytes bytes) {
+        _cleanup_buffer_ struct sbx_buffer base64 = SBX_BUFFER(UNBOUNDED);
+        int r = sbx_base64_encode(bytes, &base64);
+
+        if (r < 0)
+                return r;
+        return add_block(result, json_pack("{s:s, s:{s:s, s:s, s:o}}", "type", "resource", "resource", "uri", uri,
+                                           "mimeType", mime_type, "blob", sbx_json_text(sbx_buffer_bytes(&base64))));
 }
 
 json_t *sbx_content_text(bool is_error, const char *text) {
@@ -83,6 +100,10 @@ static size_t count_characters(struct sbx_bytes text) {
         for (size_t i = 0; i < text.size; i++)
                 count += begins_character(&bytes[i]);
         return count;
+}
+
+bool sbx_text_is_longer(struct sbx_bytes text, size_t max_characters) {
+        return text.size > max_characters && count_characters(text) > max_characters;
 }
 
 static int clip_valid(struct sbx_bytes text, size_t max_characters, struct sbx_buffer *out) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_read and list_files: their definitions, what they may reach, and the shape of their results. */
+/* file_read and file_list: their definitions, what they may reach, and the shape of their results. */
 #include "tools/files.h"
 
 #include <poll.h>
@@ -26,7 +26,7 @@ static const char file_read_schema[] =
         "\"description\":\"Maximum number of lines to return\"}},"
         "\"required\":[\"path\"],\"additionalProperties\":false}";
 
-static const char list_files_schema[] =
+static const char file_list_schema[] =
         "{\"type\":\"object\",\"properties\":{"
         "\"path\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":4096,\"default\":\".\","
         "\"description\":\"Directory path to list\"},"
@@ -51,15 +51,15 @@ static const struct sbx_tool file_tools[] = {
          .run = sbx_builtin_file_read,
          .free_data = sbx_files_free,
          .flags = SBX_TOOL_HOST},
-        {.name = "list_files",
+        {.name = "file_list",
          .title = "List files",
          .description =
                  "List files in a directory of the project with optional glob pattern filtering. Use "
                  "recursive=true to search subdirectories. Returns file paths, names, sizes, and whether each is "
                  "a directory, as JSON: files, count, truncated, directory.",
-         .input_schema = list_files_schema,
+         .input_schema = file_list_schema,
          .annotations = READS,
-         .run = sbx_builtin_list_files,
+         .run = sbx_builtin_file_list,
          .free_data = sbx_files_free,
          .flags = SBX_TOOL_HOST},
 };
@@ -78,7 +78,8 @@ int sbx_files_add_tools(struct sbx_tools *tools, const struct sbx_config *config
                         return r;
                 }
         }
-        return 0;
+        /* Its name in snipara-sandbox, which models know. To clients it means the tool for a session's files. */
+        return sbx_tools_alias(tools, "list_files", "file_list", err);
 }
 
 /* ---- what they may reach ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools file_read and list_files: which files of the host they reach, and what the files share. What a path of a
+/* The tools file_read and file_list: which files of the host they reach, and what the files share. What a path of a
  * model or of code means is decided by the kernel, beneath directories that the configuration names. */
 #pragma once
 
@@ -61,7 +61,7 @@ size_t sbx_files_json_cost(struct sbx_bytes text, bool in_bytes);
 /* ---- the tools ---- */
 
 SBX_BUILTIN(sbx_builtin_file_read);  /* files_read.c */
-SBX_BUILTIN(sbx_builtin_list_files); /* files_list.c */
+SBX_BUILTIN(sbx_builtin_file_list); /* files_list.c */
 /* `report`, whose reference it takes, as the result: structured for code, else as JSON text. NULL: -ENOMEM. */
 int sbx_files_result(const struct sbx_tool_context *context, json_t *report, const char *summary, json_t **ret_result,
                      struct sbx_error *err);
@@ -70,5 +70,5 @@ int sbx_files_failure(const struct sbx_error *problem, const char *member, json_
                       struct sbx_error *err);
 /* 0, -ECANCELED or -ETIMEDOUT. */
 int sbx_files_may_go_on(const struct sbx_call *call, struct sbx_error *err);
-/* Adds both to the registry. */
+/* Adds both to the registry; what else is called list_files must be there already. */
 int sbx_files_add_tools(struct sbx_tools *tools, const struct sbx_config *config, struct sbx_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list_files: the files below a directory whose paths match a pattern, in a result of bounded size. */
+/* file_list: the files below a directory whose paths match a pattern, in a result of bounded size. */
 #include "tools/files.h"
 
 #include <fcntl.h>
@@ -322,7 +322,7 @@ static int list_files(const struct sbx_tool_context *context, json_t *arguments,
         return sbx_files_result(context, report, summary, ret_result, err);
 }
 
-SBX_BUILTIN(sbx_builtin_list_files) {
+SBX_BUILTIN(sbx_builtin_file_list) {
         struct sbx_error problem = {0};
         int r = list_files(context, arguments, ret_result, &problem);
 

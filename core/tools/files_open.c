@@ -232,7 +232,7 @@ static int tell_failure(const struct sbx_file_place *place, int r, struct sbx_er
         switch (r) {
         case -ENOENT:
         case -ENOTDIR:
-                return sbx_error_set(err, -ENOENT, ORIGIN, "list_files shows what is there.", "File not found: %.512s",
+                return sbx_error_set(err, -ENOENT, ORIGIN, "file_list shows what is there.", "File not found: %.512s",
                                      path);
         case -EXDEV:
         case -ELOOP:

@@ -139,80 +139,6 @@ static int build_text(const struct sbx_result *result, bool fresh, bool script, 
         return r;
 }
 
-/* ---- displays ---- */
-
-struct displays {
-        unsigned images, texts;       /* shown */
-        unsigned too_many, too_large; /* not shown */
-};
-
-static bool is_image(const char *mime_type) {
-        return strcmp(mime_type, "image/png") == 0 || strcmp(mime_type, "image/jpeg") == 0 ||
-               strcmp(mime_type, "image/gif") == 0 || strcmp(mime_type, "image/webp") == 0;
-}
-
-static bool is_text(const char *mime_type) {
-        return strncmp(mime_type, "text/", 5) == 0 || strcmp(mime_type, "image/svg+xml") == 0 ||
-               strcmp(mime_type, "application/json") == 0;
-}
-
-static int add_image(const struct sbx_display *display, struct displays *seen, json_t *content) {
-        if (display->data.size / 4 * 3 > SBX_RENDER_IMAGE_BYTES_MAX)
-                seen->too_large++;
-        else if (seen->images == SBX_RENDER_IMAGES_MAX)
-                seen->too_many++;
-        else {
-                seen->images++;
-                return sbx_content_add_image(content, display->mime_type, display->data);
-        }
-        return 0;
-}
-
-static int add_text_display(const struct sbx_display *display, struct displays *seen, json_t *content) {
-        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(UNBOUNDED);
-        int r = 0;
-
-        if (seen->texts == SBX_RENDER_TEXTS_MAX) {
-                seen->too_many++;
-                return 0;
-        }
-        seen->texts++;
-        if (strcmp(display->mime_type, "text/plain") != 0)
-                r = sbx_buffer_printf(&text, "[%s]\n", display->mime_type);
-        if (r == 0)
-                r = sbx_text_clip(display->data, SBX_RENDER_TEXT_MAX, &text);
-        return r < 0 ? r : sbx_content_add_text(content, sbx_buffer_bytes(&text));
-}
-
-static int add_displays(const struct sbx_result *result, json_t *content) {
-        struct displays seen = {0};
-        _cleanup_buffer_ struct sbx_buffer note = SBX_BUFFER(1024);
-        int r = 0;
-
-        for (size_t i = 0; i < result->display_count && r == 0; i++) {
-                const struct sbx_display *display = &result->displays[i];
-
-                if (is_image(display->mime_type))
-                        r = add_image(display, &seen, content);
-                else if (is_text(display->mime_type))
-                        r = add_text_display(display, &seen, content);
-                else
-                        seen.too_many++;
-        }
-        if (r == 0 && seen.too_large > 0)
-                r = sbx_buffer_printf(&note,
-                                      "[%u image(s) larger than %zu kB not shown: make the figure smaller or lower "
-                                      "its dpi]\n",
-                                      seen.too_large, SBX_RENDER_IMAGE_BYTES_MAX / 1000);
-        if (r == 0 && seen.too_many + result->display_dropped_count > 0)
-                r = sbx_buffer_printf(&note,
-                                      "[%llu display(s) not shown: at most %u images and %u texts are, and "
-                                      "max_display_bytes of data]\n",
-                                      (unsigned long long)(seen.too_many + result->display_dropped_count),
-                                      SBX_RENDER_IMAGES_MAX, SBX_RENDER_TEXTS_MAX);
-        return r < 0 || note.size == 0 ? r : sbx_content_add_text(content, sbx_buffer_bytes(&note));
-}
-
 /* ---- the whole ---- */
 
 static json_t *make_facts(const struct sbx_result *result) {
@@ -224,8 +150,23 @@ static json_t *make_facts(const struct sbx_result *result) {
                          "dropped_bytes", (json_int_t)(result->stdout_dropped_bytes + result->stderr_dropped_bytes));
 }
 
+/* What the block leaves out is there whole, if the session can keep it. */
+static int add_text(struct sbx_bytes text, struct sbx_keep *keep, json_t *content) {
+        int r = sbx_content_add_text(content, text);
+
+        if (r == 0 && keep != NULL && sbx_text_is_longer(text, SBX_CONTENT_TEXT_MAX))
+                r = sbx_keep_add(keep, "output", "text/plain", text,
+                                 "The whole output, of which the text shows a part.", content);
+        return r < 0 ? r : 0;
+}
+
 int sbx_render_result(const struct sbx_result *result, bool fresh, bool script, json_t **ret_result,
                       struct sbx_error *err) {
+        return sbx_render_kept(result, fresh, script, NULL, ret_result, err);
+}
+
+int sbx_render_kept(const struct sbx_result *result, bool fresh, bool script, struct sbx_keep *keep,
+                    json_t **ret_result, struct sbx_error *err) {
         _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(UNBOUNDED);
         _cleanup_json_ json_t *content = sbx_content_new(result->end != SBX_END_OK);
         int r = build_text(result, fresh, script, &text);
@@ -233,9 +174,9 @@ int sbx_render_result(const struct sbx_result *result, bool fresh, bool script, 
         if (content == NULL)
                 return SBX_NOMEM(err, ORIGIN);
         if (r == 0 && text.size > 0)
-                r = sbx_content_add_text(content, sbx_buffer_bytes(&text));
+                r = add_text(sbx_buffer_bytes(&text), keep, content);
         if (r == 0)
-                r = add_displays(result, content);
+                r = sbx_render_displays(result, keep, content);
         if (r == 0 && json_object_set_new(content, "_meta", make_facts(result)) < 0)
                 r = -ENOMEM;
         if (r < 0)
