@@ -33,7 +33,8 @@ _snipara_sandbox_value() {
                 _snipara_sandbox_words "$("$program" config show --origin 2>/dev/null |
                         sed -n 's/^[^\t]*\t\([^=]*=\).*/\1/p')"
                 ;;
-        --check | --var) _snipara_sandbox_files -f ;;
+        --check | --var | --token-file | --tls-certificate | --tls-key) _snipara_sandbox_files -f ;;
+        --listen) _snipara_sandbox_words '127.0.0.1:8000 [::1]:8000 0.0.0.0:8000' ;;
         --dir) _snipara_sandbox_files -d ;;
         -d)
                 [[ ${COMP_WORDS[1]} == logs ]] && _snipara_sandbox_files -d
@@ -46,7 +47,7 @@ _snipara_sandbox_value() {
                 ;;
         --code | --env | -e | --session | -s | --model | -m | --backend | -b | --cost-limit | --max-calls | --resume | \
                 --tail | -n | --expect | --max-depth | --token-budget | --tool-budget | --system | --max-sub-calls | --max-iterations | -i | \
-                --budget | --url | --token-variable) ;;
+                --budget | --url | --token-variable | --path) ;;
         *) return 1 ;;
         esac
 }
@@ -98,7 +99,7 @@ _snipara_sandbox() {
         'logs replay') options="--dir --env --var --json $configured" ;;
         exec) options="--code --env --profile --timeout --session --json --report --quiet $configured" ;;
         repl) options="--env --profile --timeout --session $configured" ;;
-        mcp-serve) options=$configured ;;
+        mcp-serve) options="--http --listen --path --token-file --tls-certificate --tls-key $configured" ;;
         init) options='--force --client --mcp --url --token-variable --no-snipara --help' ;;
         doctor | snipara-status) options="--json $configured" ;;
         'config show') options="--json --origin $configured" ;;

@@ -48,7 +48,7 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_word 1' -a exec -d 'Run Python code in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a repl -d 'Type Python, run in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a mcp-serve \
-        -d 'Serve an MCP client over standard input and output'
+        -d 'Serve MCP clients over standard input and output, or over HTTP'
     complete -c $program -n '__snipara_sandbox_word 1' -a init -d 'Write a commented configuration for a project'
     complete -c $program -n '__snipara_sandbox_word 1' -a doctor -d 'Check that the sandbox works here'
     complete -c $program -n '__snipara_sandbox_word 1' -a snipara-status -d 'Show which credential of Snipara is in force'
@@ -107,6 +107,14 @@ for program in snipara-sandbox rlm
     set -l json "__snipara_sandbox_command run agent logs exec doctor snipara-status help 'config show' 'plugins list' 'plugins info' 'plugins check'"
     complete -c $program -n $json -l json -d 'Print JSON'
     complete -c $program -n "__snipara_sandbox_command 'config show'" -l origin -d 'Print one line for each value'
+
+    set -l serve '__snipara_sandbox_command mcp-serve'
+    complete -c $program -n $serve -l http -d 'Serve many clients over HTTP'
+    complete -c $program -n $serve -l listen -x -a '127.0.0.1:8000 [::1]:8000 0.0.0.0:8000' -d 'Where to listen'
+    complete -c $program -n $serve -l path -x -a /mcp -d 'What the address ends with'
+    complete -c $program -n $serve -l token-file -r -F -d 'Bearer tokens that clients must have'
+    complete -c $program -n $serve -l tls-certificate -r -F -d 'Serve HTTPS with this certificate'
+    complete -c $program -n $serve -l tls-key -r -F -d "The certificate's key"
 
     complete -c $program -n '__snipara_sandbox_command init' -F
     complete -c $program -n '__snipara_sandbox_command init' -s f -l force -d 'Replace an existing configuration'
