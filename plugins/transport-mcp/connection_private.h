@@ -9,8 +9,7 @@
 #include "meta.h"
 #include "subscriptions.h"
 
-struct mcp_question;   /* call_ask.c: a request of ours that the client has not answered yet */
-struct mcp_subscriber; /* subscriptions.c */
+struct mcp_question; /* call_ask.c: a request of ours that the client has not answered yet */
 
 struct mcp_connection {
         struct mcp_server *server;
@@ -18,22 +17,22 @@ struct mcp_connection {
         char *principal;
 
         pthread_mutex_t lock;       /* protects what follows; nothing of the host, and no channel, is called under it */
-        pthread_cond_t ended;       /* a call was freed */
+        pthread_cond_t ended;       /* a call or subscriber was freed */
         enum mcp_revision revision; /* as `initialize` left it */
         uint32_t capabilities;      /* SBX_CLIENT_* bits, of `initialize` */
         int log_level;              /* legacy: of logging/setLevel; "info" at the beginning */
         bool closing;
         struct mcp_channel *channel; /* see mcp_connection_set_channel */
 
-        /* call.c */
-        struct mcp_call *calls; /* attached to a request of this connection that is not answered yet */
+        /* exchange.c */
+        struct mcp_exchange *calls; /* requests that are not answered yet */
         size_t calls_count;
         size_t calls_alive; /* those that point to this connection, `calls` among them */
         /* call_ask.c */
         struct mcp_question *questions;
         uint64_t questions_asked;
         /* subscriptions.c */
-        struct mcp_subscriber *subscriber;
+        size_t subscribers_alive; /* those that point to this connection */
 };
 
 /* The request's own revision, capabilities and log level: of its _meta, or of the connection. */
