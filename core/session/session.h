@@ -30,6 +30,9 @@ const struct sbx_profile *sbx_profile_at(size_t index); /* NULL past the end */
 
 struct sbx_sessions;
 
+/* -EINVAL: it is too long, or has other characters. */
+int sbx_session_check_id(const char *id, struct sbx_error *err);
+
 /* Settings it reads: environment, session_ttl (30 min), max_sessions, max_output_bytes, interrupt_grace, ... */
 int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *registry, const struct sbx_logger *logger,
                      struct sbx_sessions **ret_sessions, struct sbx_error *err);

@@ -163,7 +163,7 @@ static int session_admit_locked(struct sbx_sessions *sessions, struct sbx_sessio
 
 /* ---- checks ---- */
 
-static int check_id(const char *id, struct sbx_error *err) {
+int sbx_session_check_id(const char *id, struct sbx_error *err) {
         static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@-";
         size_t length = strlen(id);
 
@@ -290,7 +290,7 @@ int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const
                 principal = "";
         if (id == NULL)
                 id = SBX_SESSION_DEFAULT;
-        r = check_id(id, err);
+        r = sbx_session_check_id(id, err);
         if (r == 0)
                 r = check_principal(principal, err);
         if (r < 0)

@@ -19,7 +19,7 @@ struct sbx_guest_process {
         bool alive, vanished;
         unsigned executions;
         uint64_t peak_bytes;
-        json_t *names;
+        json_t *names, *files; /* files: path -> bytes */
 };
 
 struct sbx_pool {
@@ -179,6 +179,7 @@ int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, cons
                 return SBX_NOMEM(err, "fake");
         guest->alive = true;
         guest->names = json_array();
+        guest->files = json_object();
         pthread_mutex_lock(&lock);
         counts.started++;
         counts.last_start_memory_bytes = spec->limits.memory_bytes;
@@ -200,6 +201,7 @@ void sbx_guest_free(struct sbx_guest_process *guest) {
                         guests[i] = NULL;
         pthread_mutex_unlock(&lock);
         json_decref(guest->names);
+        json_decref(guest->files);
         free(guest);
 }
 
@@ -286,6 +288,34 @@ static int call_back(const char *name, const struct sbx_guest_execution *executi
         return r;
 }
 
+static int print(struct sbx_result *result, size_t size) {
+        struct sbx_buffer text = SBX_BUFFER(1 << 24);
+        int r = sbx_buffer_reserve(&text, size);
+
+        if (r == 0) {
+                memset(text.data, 'x', size);
+                text.data[size] = '\0';
+                text.size = size;
+                r = sbx_result_set_output(&result->stdout_text, &text, false);
+        }
+        sbx_buffer_free(&text);
+        return r;
+}
+
+static int show(struct sbx_result *result, const char *mime_type, size_t size) {
+        char *data = calloc(1, size + 8);
+        int r;
+
+        if (data == NULL)
+                return -ENOMEM;
+        memset(data, 'h', size);
+        if (strcmp(mime_type, "image/png") == 0)
+                memcpy(data, "\x89PNG\r\n\x1a\n", 8);
+        r = sbx_result_add_display(result, mime_type, (struct sbx_bytes){data, size});
+        free(data);
+        return r;
+}
+
 static int perform(struct sbx_guest_process *guest, const char *word, const char *argument,
                    const struct sbx_guest_execution *execution, const struct sbx_call *call,
                    struct sbx_result *result) {
@@ -302,6 +332,16 @@ static int perform(struct sbx_guest_process *guest, const char *word, const char
                 return define(guest, argument);
         } else if (strcmp(word, "peak") == 0) {
                 guest->peak_bytes = (uint64_t)number << 20;
+        } else if (strcmp(word, "print") == 0) {
+                return print(result, (size_t)number);
+        } else if (strcmp(word, "plot") == 0) {
+                for (int64_t i = 0; i < number; i++)
+                        if (show(result, "image/png", 8) < 0)
+                                return -ENOMEM;
+        } else if (strcmp(word, "poster") == 0) {
+                return show(result, "image/png", (size_t)number);
+        } else if (strcmp(word, "page") == 0) {
+                return show(result, "text/html", (size_t)number);
         } else if (strcmp(word, "crash") == 0) {
                 result->end = SBX_END_KILLED;
                 die(guest);
@@ -394,4 +434,53 @@ int sbx_guest_clear(struct sbx_guest_process *guest, const struct sbx_call *call
         json_decref(guest->names);
         guest->names = json_array();
         return guest->names != NULL ? 0 : SBX_NOMEM(err, "fake");
+}
+
+/* ---- files ---- */
+
+static int no_file(const char *path, struct sbx_error *err) {
+        return sbx_error_set(err, -ENOENT, "fake", NULL, "No such file or directory: '%s'", path);
+}
+
+int sbx_guest_file_read(struct sbx_guest_process *guest, const char *path, size_t max_bytes,
+                        const struct sbx_call *call, struct sbx_buffer *out, struct sbx_error *err) {
+        const json_t *file = json_object_get(guest->files, path);
+        int64_t ms = 0;
+
+        if (file == NULL)
+                return no_file(path, err);
+        if (json_string_length(file) > max_bytes)
+                return sbx_error_set(err, -EFBIG, "fake", NULL, "Larger than %zu bytes: '%s'", max_bytes, path);
+        if (strcmp(path, "deadly") == 0) {
+                die(guest);
+                return sbx_error_set(err, -EPROTO, "fake", NULL, "the guest broke the protocol and was killed");
+        }
+        if (strcmp(path, "slow") == 0 && sbx_number_int(json_string_value(file), &ms) == 0 &&
+            sleep_for((uint64_t)ms, 0, call) == SBX_END_CANCELLED)
+                return sbx_error_set(err, -ECANCELED, "fake", NULL, "the request was cancelled");
+        return sbx_buffer_append(out, json_string_value(file), json_string_length(file));
+}
+
+int sbx_guest_file_write(struct sbx_guest_process *guest, const char *path, struct sbx_bytes content,
+                         const struct sbx_call *call, struct sbx_error *err) {
+        json_t *file = json_stringn_nocheck(content.size > 0 ? content.data : "", content.size);
+
+        return json_object_set_new(guest->files, path, file) < 0 ? SBX_NOMEM(err, "fake") : 0;
+}
+
+/* In the order of their making, which is not sorted. */
+int sbx_guest_file_list(struct sbx_guest_process *guest, const char *path, const struct sbx_call *call, json_t **ret,
+                        bool *ret_truncated, struct sbx_error *err) {
+        json_t *list = json_array(), *file;
+        const char *name;
+
+        json_object_foreach (guest->files, name, file) {
+                json_array_append_new(list, json_pack("{s:s, s:I, s:i, s:I, s:s}", "path", name, "size",
+                                                      (json_int_t)json_string_length(file), "mode", 0644, "mtime_ms",
+                                                      (json_int_t)1000, "type", "file"));
+        }
+        if (ret_truncated != NULL)
+                *ret_truncated = json_object_get(guest->files, "more") != NULL;
+        *ret = list;
+        return list != NULL ? 0 : SBX_NOMEM(err, "fake");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for core/guest and the plugin registry: guests are structs, and "code" is one of a few words, so that what
- * sessions do can be tested without processes, at once, and under TSan. Each word may be followed by a number:
+ * sessions do can be tested without processes, at once, and under TSan. Files are in memory; reading "slow" takes as long
+ * as its content says in milliseconds, and "deadly" kills the guest. Each word may be followed by a number:
  *
  *      ok              ends ok, with "n" executions so far as its value
  *      sleep MS        runs for MS, or until the deadline (timeout) or the cancellation (cancelled)
@@ -10,6 +11,10 @@
  *      crash           the guest dies by a signal: killed
  *      die-after       ends ok, and the guest dies right after
  *      call NAME       calls back; its value is the answer
+ *      print N         ends ok, with N bytes of output
+ *      plot N          ends ok, with N images of 8 bytes
+ *      poster N        ends ok, with an image of N bytes
+ *      page N          ends ok, with a HTML display of N bytes
  *      vanish          the guest turns out to have been dead already (-ESRCH), once
  */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file_read and list_files: results, limits, and every way out of the allowed directory that we know of. */
+/* file_read and file_list: results, limits, and every way out of the allowed directory that we know of. */
 #include "sessions.h"
 
 #include <fcntl.h>
@@ -411,10 +411,10 @@ static void test_links_that_lead_out(void **state) {
         make_link(bench, "d/inside", "root/good");
         assert_true(read_path(bench, at(bench, "root/good")));
         assert_string_equal(text_of(bench, "content"), "fine");
-        assert_true(call(bench, "list_files",
+        assert_true(call(bench, "file_list",
                          json_pack("{s:s, s:s, s:b}", "path", at(bench, "root"), "pattern", "*", "recursive", 1)));
         assert_int_equal(number_of(bench, "count"), 14);
-        assert_false(call(bench, "list_files", json_pack("{s:s}", "path", at(bench, "root/directory"))));
+        assert_false(call(bench, "file_list", json_pack("{s:s}", "path", at(bench, "root/directory"))));
         assert_contains(text_of(bench, "error"), "Access denied");
         assert_int_equal(json_array_size(json_object_get(bench->report, "files")), 0);
         assert_true(json_is_array(json_object_get(bench->report, "files")));
@@ -482,8 +482,8 @@ static void test_secrets(void **state) {
         assert_contains(text_of(bench, "error"), "keys or passwords");
         assert_refused(bench, at(bench, "root/notes.txt"));
         assert_refused(bench, at(bench, "root/docs/config"));
-        assert_false(call(bench, "list_files", json_pack("{s:s}", "path", at(bench, "root/.ssh"))));
-        assert_true(call(bench, "list_files", json_pack("{s:s, s:b}", "path", at(bench, "root"), "recursive", 1)));
+        assert_false(call(bench, "file_list", json_pack("{s:s}", "path", at(bench, "root/.ssh"))));
+        assert_true(call(bench, "file_list", json_pack("{s:s, s:b}", "path", at(bench, "root"), "recursive", 1)));
         assert_int_equal(number_of(bench, "count"), 4); /* they show, and what is in .ssh does not */
         close_tools(bench);
         open_tools(bench, "root/.env"); /* named itself */
@@ -564,7 +564,7 @@ static const char *listed(struct bench *bench, const char *path, const char *pat
         json_t *file;
         size_t index, skip = strlen(bench->directory) + strlen("/root/");
 
-        assert_true(call(bench, "list_files",
+        assert_true(call(bench, "file_list",
                          json_pack("{s:s, s:s, s:b}", "path", at(bench, path), "pattern", pattern, "recursive",
                                    (int)recursive)));
         text[0] = '\0';
@@ -604,7 +604,7 @@ static void test_list(void **state) {
         assert_string_equal(listed(bench, "root/src", "?.py", false), "src/x.py");
         assert_string_equal(listed(bench, "root", "none*", true), "");
         assert_string_equal(listed(bench, "root/empty", "*", true), "");
-        assert_true(call(bench, "list_files", json_pack("{s:s, s:i}", "path", at(bench, "root"), "max_results", 2)));
+        assert_true(call(bench, "file_list", json_pack("{s:s, s:i}", "path", at(bench, "root"), "max_results", 2)));
         assert_int_equal(number_of(bench, "count"), 2);
         assert_true(is_true(bench, "truncated"));
 }
@@ -614,15 +614,15 @@ static void test_list_failures(void **state) {
         struct bench *bench = *state;
 
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-                assert_false(call(bench, "list_files",
+                assert_false(call(bench, "file_list",
                                   json_pack("{s:s, s:s}", "path", at(bench, "root"), "pattern", bad[i])));
                 assert_contains(text_of(bench, "error"), "pattern");
         }
         put_text(bench, "root/f", "x");
-        assert_false(call(bench, "list_files", json_pack("{s:s}", "path", at(bench, "root/f"))));
+        assert_false(call(bench, "file_list", json_pack("{s:s}", "path", at(bench, "root/f"))));
         assert_contains(text_of(bench, "error"), "Not a directory");
-        assert_false(call(bench, "list_files", json_pack("{s:s}", "path", at(bench, "root/none"))));
-        assert_false(call(bench, "list_files", json_pack("{}"))); /* the project, which is not allowed here */
+        assert_false(call(bench, "file_list", json_pack("{s:s}", "path", at(bench, "root/none"))));
+        assert_false(call(bench, "file_list", json_pack("{}"))); /* the project, which is not allowed here */
         assert_contains(text_of(bench, "error"), "Access denied");
 }
 
@@ -637,7 +637,7 @@ static void test_list_limits(void **state) {
                 snprintf(path + strlen(path), sizeof(path) - strlen(path), "/d");
                 make_directory(bench, path);
         }
-        assert_true(call(bench, "list_files",
+        assert_true(call(bench, "file_list",
                          json_pack("{s:s, s:b, s:i}", "path", at(bench, "root"), "recursive", 1, "max_results", 1000)));
         assert_true(is_true(bench, "truncated"));
         assert_int_equal(number_of(bench, "count"), 34); /* `self`, and 33 levels */
@@ -647,14 +647,14 @@ static void test_list_limits(void **state) {
                 snprintf(path, sizeof(path), "root/many/%0100u", i);
                 put_text(bench, path, "");
         }
-        assert_true(call(bench, "list_files",
+        assert_true(call(bench, "file_list",
                          json_pack("{s:s, s:i}", "path", at(bench, "root/many"), "max_results", 10000)));
         assert_true(is_true(bench, "truncated"));
         assert_true(number_of(bench, "count") > 50 && number_of(bench, "count") < 600);
         text = json_string_value(json_object_get(json_array_get(json_object_get(bench->result, "content"), 0), "text"));
         assert_null(strstr(text, "[cut:"));
         bench->caller = SBX_CALLER_CODE;
-        assert_true(call(bench, "list_files",
+        assert_true(call(bench, "file_list",
                          json_pack("{s:s, s:i}", "path", at(bench, "root/many"), "max_results", 10000)));
         assert_int_equal(number_of(bench, "count"), 600);
 }
