@@ -3,6 +3,8 @@
  * left behind in the legacy ones. */
 #pragma once
 
+#include <snipara-sandbox/request.h>
+
 #include "jsonrpc.h"
 #include "protocol.h"
 

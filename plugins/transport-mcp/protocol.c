@@ -2,11 +2,13 @@
 /* Revisions of MCP (https://modelcontextprotocol.io/specification/versioning) and results that fit each. */
 #include "protocol.h"
 
-#include <jansson.h>
+#include "repair.h"
+
+#define REPAIRED_BYTES_MAX (512u << 20)
 
 static const char *const revision_names[] = {
         [MCP_REVISION_NONE] = "none",    [MCP_2024_11_05] = "2024-11-05", [MCP_2025_03_26] = "2025-03-26",
-        [MCP_2025_06_18] = "2025-06-18", [MCP_2025_11_25] = "2025-11-25",
+        [MCP_2025_06_18] = "2025-06-18", [MCP_2025_11_25] = "2025-11-25", [MCP_2026_07_28] = "2026-07-28",
 };
 
 enum mcp_revision mcp_revision_negotiate(const char *protocol_version) {
@@ -14,6 +16,13 @@ enum mcp_revision mcp_revision_negotiate(const char *protocol_version) {
                 if (strcmp(protocol_version, revision_names[i]) == 0)
                         return i;
         return MCP_2025_11_25;
+}
+
+enum mcp_revision mcp_revision_find(const char *name) {
+        for (enum mcp_revision i = MCP_2024_11_05; i <= MCP_2026_07_28; i++)
+                if (strcmp(name, revision_names[i]) == 0)
+                        return i;
+        return MCP_REVISION_NONE;
 }
 
 const char *mcp_revision_name(enum mcp_revision revision) {
@@ -44,7 +53,8 @@ static int encode(const json_t *value, struct mcp_text *storage, struct sbx_byte
         return 0;
 }
 
-int mcp_json_one_line(struct sbx_bytes json, struct mcp_text *storage, struct sbx_bytes *ret_json) {
+/* Of text whose strings are in order. */
+static int make_one_line(struct sbx_bytes json, struct mcp_text *storage, struct sbx_bytes *ret_json) {
         json_t *value;
         int r;
 
@@ -52,12 +62,33 @@ int mcp_json_one_line(struct sbx_bytes json, struct mcp_text *storage, struct sb
                 *ret_json = json;
                 return 0;
         }
-        value = json_loadb(json.data, json.size, JSON_ALLOW_NUL, NULL);
+        value = json_loadb(json.data, json.size, 0, NULL);
         if (value == NULL)
                 return -EINVAL;
+        mcp_text_free(storage); /* `json` may be in there, and is read */
         r = encode(value, storage, ret_json);
         json_decref(value);
         return r;
+}
+
+int mcp_json_one_line(struct sbx_bytes json, struct mcp_text *storage, struct sbx_bytes *ret_json) {
+        if (mcp_json_is_clean(json))
+                return make_one_line(json, storage, ret_json);
+        if (mcp_json_repair(json, storage) < 0)
+                return storage->error;
+        return make_one_line(mcp_text_bytes(storage), storage, ret_json);
+}
+
+json_t *mcp_json_load(struct sbx_bytes json) {
+        _cleanup_text_ struct mcp_text storage = MCP_TEXT(REPAIRED_BYTES_MAX);
+        struct sbx_bytes clean = json;
+
+        if (!mcp_json_is_clean(json)) {
+                if (mcp_json_repair(json, &storage) < 0)
+                        return NULL;
+                clean = mcp_text_bytes(&storage);
+        }
+        return json_loadb(clean.data, clean.size, 0, NULL);
 }
 
 static bool mentions(struct sbx_bytes json, const char *quoted) {
@@ -91,21 +122,32 @@ static json_t *replace_block(const json_t *block, enum mcp_revision revision) {
         return text != NULL ? json_pack("{s:s, s:o}", "type", "text", "text", text) : NULL;
 }
 
+/* The blocks of a tool's result, and those of a prompt's messages. */
+static void replace_blocks(json_t *root, enum mcp_revision revision) {
+        json_t *content = json_object_get(root, "content"), *messages = json_object_get(root, "messages");
+        json_t *item, *replacement;
+        size_t index;
+
+        json_array_foreach (content, index, item) {
+                replacement = replace_block(item, revision);
+                if (replacement != NULL)
+                        json_array_set_new(content, index, replacement);
+        }
+        json_array_foreach (messages, index, item) {
+                replacement = replace_block(json_object_get(item, "content"), revision);
+                if (replacement != NULL)
+                        json_object_set_new(item, "content", replacement);
+        }
+}
+
 static int convert(struct sbx_bytes result, enum mcp_revision revision, struct mcp_text *storage,
                    struct sbx_bytes *ret_result) {
-        json_t *root = json_loadb(result.data, result.size, JSON_ALLOW_NUL, NULL), *content, *block;
-        size_t index;
+        json_t *root = mcp_json_load(result);
         int r;
 
         if (root == NULL)
                 return -EINVAL;
-        content = json_object_get(root, "content");
-        json_array_foreach(content, index, block) {
-                json_t *replacement = replace_block(block, revision);
-
-                if (replacement != NULL)
-                        json_array_set_new(content, index, replacement);
-        }
+        replace_blocks(root, revision);
         r = encode(root, storage, ret_result);
         json_decref(root);
         return r;

@@ -3,6 +3,8 @@
  * beginning: each request says which revision it is of. */
 #pragma once
 
+#include <jansson.h>
+
 #include "text.h"
 
 enum mcp_revision {
@@ -24,11 +26,14 @@ enum mcp_revision mcp_revision_negotiate(const char *protocol_version);
 enum mcp_revision mcp_revision_find(const char *name);
 const char *mcp_revision_name(enum mcp_revision revision);
 
-/* The result of a tool, an object as the host gave it, as a client of `revision` may see it. Nearly always these are
- * the bytes themselves; else `storage` holds what `ret_result` points to. Blocks of a type that came later than the
+/* The result of a tool or prompt, an object as the host gave it, as a client of `revision` may see it. Nearly always
+ * these are the bytes themselves; else `storage` holds what `ret_result` points to. Blocks of a type that came later than the
  * revision become text. -EINVAL: it is not a JSON object; -EFBIG, -ENOMEM. */
 int mcp_result_prepare(struct sbx_bytes result, enum mcp_revision revision, struct mcp_text *storage,
                        struct sbx_bytes *ret_result);
 
-/* A JSON array or object in one line, as mcp_result_prepare. */
+/* A JSON array or object of the host's in one line, as mcp_result_prepare; UTF-8 throughout, and without characters
+ * that some client's parser would stumble over: NUL, lone surrogates. */
 int mcp_json_one_line(struct sbx_bytes json, struct mcp_text *storage, struct sbx_bytes *ret_json);
+/* The same, parsed; NULL: it is no JSON, or there is no memory. */
+json_t *mcp_json_load(struct sbx_bytes json);

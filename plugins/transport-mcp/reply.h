@@ -53,6 +53,7 @@ struct mcp_target {
 struct mcp_caching {
         unsigned ttl_ms;
         bool is_public; /* the same for every principal */
+        bool is_plain;  /* the result has neither `resultType` nor `_meta` itself, and need not be looked through */
 };
 
 /* `result` is a JSON object in one line. An empty `id` is answered as null. A modern client gets what every result has:

@@ -2,12 +2,21 @@
 /* Lexical looks at JSON text: brackets and strings only, never out of bounds whatever the bytes are. */
 #include "scan.h"
 
-/* Index just behind the string whose opening quote is at `i`; `size` when it does not end. */
+/* Index just behind the string whose opening quote is at `i`; `size` when it does not end. Strings may be megabytes of
+ * base64, so quotes are searched for, and escaped ones told by the backslashes before them. */
 static size_t skip_string(const char *data, size_t size, size_t i) {
-        for (i++; i < size; i++) {
-                if (data[i] == '\\')
-                        i++;
-                else if (data[i] == '"')
+        size_t start = i + 1;
+
+        for (i = start; i < size; i++) {
+                const char *quote = memchr(data + i, '"', size - i);
+                size_t slashes = 0;
+
+                if (quote == NULL)
+                        return size;
+                i = (size_t)(quote - data);
+                while (i - slashes > start && data[i - slashes - 1] == '\\')
+                        slashes++;
+                if (slashes % 2 == 0)
                         return i + 1;
         }
         return size;
@@ -68,35 +77,52 @@ static size_t skip_value(const char *data, size_t size, size_t i) {
         return size;
 }
 
-bool mcp_scan_id(struct sbx_bytes text, struct sbx_bytes *ret) {
+/* One member of an object: reads it at `*i`, and leaves `*i` behind its value. False: there is no member. */
+static bool next_member(struct sbx_bytes text, size_t *i, struct sbx_bytes *ret_key, struct sbx_bytes *ret_value) {
         const char *data = text.data;
-        struct sbx_bytes found = {NULL, 0};
-        size_t i = skip_space(data, text.size, 0);
+        size_t at = skip_space(data, text.size, *i), key = at;
 
+        if (at >= text.size || data[at] != '"')
+                return false;
+        at = skip_string(data, text.size, at);
+        *ret_key = (struct sbx_bytes){data + key, at - key};
+        at = skip_space(data, text.size, at);
+        if (at >= text.size || data[at] != ':')
+                return false;
+        at = skip_space(data, text.size, at + 1);
+        *i = skip_value(data, text.size, at);
+        *ret_value = (struct sbx_bytes){data + at, *i - at};
+        return true;
+}
+
+size_t mcp_scan_members(struct sbx_bytes text, struct mcp_scan_member *members, size_t count) {
+        const char *data = text.data;
+        struct sbx_bytes key, value;
+        size_t i = skip_space(data, text.size, 0), found = 0;
+
+        for (size_t m = 0; m < count; m++)
+                members[m].value = (struct sbx_bytes){NULL, 0};
         if (i >= text.size || data[i] != '{')
-                return false;
-        i = skip_space(data, text.size, i + 1);
-        while (i < text.size && data[i] == '"') {
-                size_t key = i, value, end;
-
-                i = skip_string(data, text.size, i);
-                end = i;
-                i = skip_space(data, text.size, i);
-                if (i >= text.size || data[i] != ':')
-                        return false;
-                value = skip_space(data, text.size, i + 1);
-                i = skip_value(data, text.size, value);
-                if (end - key == 4 && memcmp(data + key, "\"id\"", 4) == 0) {
-                        if (found.data != NULL)
-                                return false;
-                        found = (struct sbx_bytes){data + value, i - value};
-                }
-                if (i >= text.size || data[i] != ',')
+                return 0;
+        do {
+                i++;
+                if (!next_member(text, &i, &key, &value))
                         break;
-                i = skip_space(data, text.size, i + 1);
-        }
-        if (found.data == NULL || i >= text.size || data[i] != '}')
+                for (size_t m = 0; m < count; m++) {
+                        if (key.size != strlen(members[m].quoted) || memcmp(key.data, members[m].quoted, key.size) != 0)
+                                continue;
+                        members[m].value = value;
+                        found++;
+                }
+        } while (i < text.size && data[i] == ',');
+        return i < text.size && data[i] == '}' ? found : SIZE_MAX;
+}
+
+bool mcp_scan_id(struct sbx_bytes text, struct sbx_bytes *ret) {
+        struct mcp_scan_member id = {"\"id\"", {NULL, 0}};
+
+        if (mcp_scan_members(text, &id, 1) != 1)
                 return false;
-        *ret = found;
+        *ret = id.value;
         return true;
 }

@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include "lines.h"
+#include "subscriptions.h"
 #include "writer.h"
 
 /* How long the last answers may take to reach a client that has closed its side. */
 #define LINGER_NS UINT64_C(1000000000)
 
 struct stdio {
-        const struct mcp_settings *settings;
+        struct mcp_server *server;
         const struct sbx_call *call;
         int input_fd;
         pthread_t thread; /* the loop's */
@@ -25,14 +26,17 @@ struct stdio {
 
 enum { POLL_INPUT, POLL_CANCEL, POLL_WAKE, POLL_OUTPUT, POLL_COUNT };
 
-static void channel_send(void *data, const struct sbx_bytes *parts, size_t count, bool droppable) {
+static void channel_send(void *data, const struct mcp_outgoing *message) {
         struct stdio *stdio = data;
 
-        mcp_writer_send(&stdio->writer, parts, count, droppable, !pthread_equal(pthread_self(), stdio->thread));
+        mcp_writer_send(&stdio->writer, message->parts, message->count, message->kind == MCP_OUT_PROGRESS,
+                        !pthread_equal(pthread_self(), stdio->thread));
 }
 
 static uint64_t now_ns(const struct stdio *stdio) {
-        return stdio->settings->host->clock_ns(stdio->settings->host->self);
+        const struct sbx_host *host = mcp_server_settings(stdio->server)->host;
+
+        return host->clock_ns(host->self);
 }
 
 /* Milliseconds until `deadline_ns` (0: none), for poll. */
@@ -49,7 +53,7 @@ static int poll_timeout(const struct stdio *stdio, uint64_t deadline_ns) {
 }
 
 static void refuse_long_line(struct stdio *stdio) {
-        const struct mcp_target target = {&stdio->channel, NULL};
+        const struct mcp_target target = {&stdio->channel, NULL, mcp_connection_revision(stdio->connection)};
         char message[128];
 
         snprintf(message, sizeof(message), "a message of more than %zu bytes was skipped", stdio->lines.max);
@@ -177,29 +181,33 @@ static int serve(struct stdio *stdio, struct sbx_error *err) {
                 r = turn(stdio, err);
         while (r > 0);
         mcp_writer_close(&stdio->writer);
+        mcp_subscriptions_stop(mcp_server_subscriptions(stdio->server)); /* their streams end with a word */
         mcp_connection_cancel(stdio->connection);
         mcp_connection_wait(stdio->connection);
+        mcp_connection_set_channel(stdio->connection, NULL);
         linger(stdio);
         return r < 0 ? r : check_output(stdio, err);
 }
 
-int mcp_stdio_serve(const struct mcp_settings *settings, size_t message_max, int input_fd, int output_fd,
+int mcp_stdio_serve(struct mcp_server *server, size_t message_max, int input_fd, int output_fd,
                     const struct sbx_call *call, struct sbx_error *err) {
         struct stdio stdio = {
-                .settings = settings,
+                .server = server,
                 .call = call,
                 .input_fd = input_fd,
                 .thread = pthread_self(),
                 .lines = MCP_LINES(message_max),
-                .channel = {&stdio, channel_send},
+                .channel = {.data = &stdio, .send = channel_send},
         };
         int r = mcp_writer_init(&stdio.writer, output_fd, err);
 
         if (r < 0)
                 return r;
-        r = mcp_connection_new(settings, &stdio.connection, err);
-        if (r == 0)
+        r = mcp_connection_new(server, MCP_CONNECTION_STREAM, "", &stdio.connection, err);
+        if (r == 0) {
+                mcp_connection_set_channel(stdio.connection, &stdio.channel);
                 r = serve(&stdio, err);
+        }
         mcp_connection_free(stdio.connection);
         mcp_lines_free(&stdio.lines);
         mcp_writer_free(&stdio.writer);
