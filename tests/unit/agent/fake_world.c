@@ -199,6 +199,8 @@ static void interpret(struct execution *execution, struct sbx_bytes code) {
                 char *argument;
 
                 word += strspn(word, " \n");
+                for (size_t size = strlen(word); size > 0 && word[size - 1] == '\n'; size--)
+                        word[size - 1] = '\0';
                 argument = strchr(word, ' ');
                 if (argument != NULL)
                         *argument++ = '\0';
@@ -235,6 +237,20 @@ int sbx_sessions_execute(struct sbx_sessions *all, const struct sbx_execution *e
         return sbx_sessions_execute_with(all, execution, NULL, call, ret_result, err);
 }
 
+/* Workspaces and what is kept with a session are for clients: runs have none here. */
+#define NONE(function, ...)                                                                                            \
+        int function(struct sbx_sessions *all, const char *principal, const char *id, __VA_ARGS__) {                   \
+                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "these sessions have no files");                     \
+        }
+NONE(sbx_sessions_file_read, const char *path, size_t max_bytes, const struct sbx_call *call, struct sbx_buffer *out,
+     struct sbx_error *err)
+NONE(sbx_sessions_file_write, const char *path, struct sbx_bytes content, const struct sbx_call *call,
+     struct sbx_error *err)
+NONE(sbx_sessions_file_list, const char *path, const struct sbx_call *call, json_t **ret_list, bool *ret_cut,
+     struct sbx_error *err)
+NONE(sbx_sessions_artifact_add, const char *prefix, const char *suffix, const char *mime_type, struct sbx_bytes content,
+     char ret_name[SBX_ARTIFACT_NAME_SIZE], struct sbx_error *err)
+
 /* ---- the provider ---- */
 
 static struct {
@@ -245,6 +261,8 @@ static struct {
         json_t *requests[REQUESTS_MAX];
 } provider = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
+static int unavailable; /* what the provider's `available` answers */
+
 void world_script(const char *const *script) {
         SBX_LOCKED(&provider.lock);
         for (size_t i = 0; i < REQUESTS_MAX; i++) {
@@ -253,6 +271,7 @@ void world_script(const char *const *script) {
         }
         provider.script = script;
         provider.next = provider.calls = 0;
+        unavailable = 0;
 }
 
 void world_answered(unsigned count) {
@@ -341,6 +360,14 @@ static int answer(const char *line, struct sbx_output *ret_response) {
         return r;
 }
 
+void world_unavailable(int code) {
+        unavailable = code;
+}
+
+static int available(void *instance, const char *model, struct sbx_error *err) {
+        return unavailable < 0 ? sbx_error_set(err, unavailable, "fake", "Set a key.", "no API key for %s", model) : 0;
+}
+
 static int complete(void *instance, struct sbx_bytes request, const struct sbx_provider_events *events,
                     const struct sbx_call *call, struct sbx_output *ret_response, struct sbx_error *err) {
         const char *line;
@@ -364,7 +391,8 @@ static int complete(void *instance, struct sbx_bytes request, const struct sbx_p
 
 int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
                      const struct sbx_instance **ret_instance, struct sbx_error *err) {
-        static const struct sbx_provider_ops ops = {.struct_size = sizeof(ops), .complete = complete};
+        static const struct sbx_provider_ops ops = {
+                .struct_size = sizeof(ops), .complete = complete, .available = available};
         static const struct sbx_instance instance = {.name = "litellm", .ops = &ops};
 
         if (strcmp(name, "litellm") != 0 || kind != SBX_PLUGIN_PROVIDER)

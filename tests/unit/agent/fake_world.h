@@ -50,6 +50,7 @@ void world_close(struct world *world);
  * resumed run gets the same ones. `script` ends with NULL. A line "!CODE" fails with that errno, "block" waits until
  * the call ends. */
 void world_script(const char *const *script);
+void world_unavailable(int code);       /* what the provider says of whether it could be asked; 0: it could */
 unsigned world_calls(void);             /* of the provider since world_script */
 json_t *world_request(unsigned number); /* the messages of that call; a reference */
 unsigned world_sessions(void);          /* that exist now */
