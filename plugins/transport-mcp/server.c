@@ -15,20 +15,6 @@ struct mcp_server {
         bool stopped;
 };
 
-/* Everything that the transport uses must be there: the ABI lets a host be older than the plugin, and what lies beyond
- * its struct_size does not exist. */
-static int check_host(const struct sbx_host *host, struct sbx_error *err) {
-        if (host->struct_size < offsetof(struct sbx_host, unwatch) + sizeof(host->unwatch) || host->list == NULL ||
-            host->request_submit == NULL || host->tool_cancel == NULL || host->tool_release == NULL ||
-            host->output_new == NULL || host->output_bytes == NULL || host->output_free == NULL ||
-            host->watch == NULL || host->unwatch == NULL)
-                return sbx_error_set(err, -ENOTSUP, "transport-mcp",
-                                     "Use the snipara-sandbox that this plugin was built for, or a newer one.",
-                                     "the host speaks ABI %u.%u; serving MCP takes 1.2", host->abi_major,
-                                     host->abi_minor);
-        return 0;
-}
-
 static void on_change(void *data, const struct sbx_change *change) {
         struct mcp_server *server = data;
 
@@ -54,12 +40,9 @@ static int make_parts(struct mcp_server *server, struct sbx_error *err) {
 }
 
 int mcp_server_new(const struct mcp_settings *settings, struct mcp_server **ret_server, struct sbx_error *err) {
-        struct mcp_server *server;
-        int r = check_host(settings->host, err);
+        struct mcp_server *server = malloc(sizeof(*server));
+        int r;
 
-        if (r < 0)
-                return r;
-        server = malloc(sizeof(*server));
         if (server == NULL)
                 return sbx_error_set(err, -ENOMEM, "transport-mcp", NULL, "no memory for a server");
         *server = (struct mcp_server){.settings = settings};

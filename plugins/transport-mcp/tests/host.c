@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that serves the plugin over its standard streams, with tools that need no sandbox: what the transport does
- * can be tested alone, under sanitizers too. Usage: transport-mcp-host PLUGIN.so */
+ * can be tested alone, under sanitizers too. Usage: transport-mcp-host PLUGIN.so [OPTION=VALUE...] */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,8 @@
 #include "fake_host.h"
 
 struct call {
-        struct sbx_tool_events events;
+        struct sbx_client client;
+        struct sbx_request_done done;
         char *name, *arguments;
         int cancel_fd;
         pthread_mutex_t lock; /* protects `refs` */
@@ -65,8 +66,7 @@ static void end_with_text(struct call *call, const char *text, size_t size) {
         memcpy(json, before, sizeof(before) - 1);
         memcpy(json + sizeof(before) - 1, text, size);
         memcpy(json + sizeof(before) - 1 + size, after, sizeof(after) - 1);
-        call->events.done(call->events.data, 0, (struct sbx_bytes){json, sizeof(before) + size + sizeof(after) - 2},
-                          NULL);
+        call->done.done(call->done.data, 0, (struct sbx_bytes){json, sizeof(before) + size + sizeof(after) - 2}, NULL);
         free(json);
 }
 
@@ -87,8 +87,8 @@ static bool run_steps(struct call *call) {
         for (long i = 1; i <= steps; i++) {
                 if (!wait_ms(call, ms))
                         return false;
-                if (call->events.progress != NULL)
-                        call->events.progress(call->events.data, (double)i, (double)steps, "step");
+                if (call->client.progress != NULL)
+                        call->client.progress(call->client.data, (double)i, (double)steps, "step");
         }
         return true;
 }
@@ -109,13 +109,13 @@ static void *run(void *data) {
         else
                 status = sbx_error_set(&err, -ECANCELED, "host", NULL, "cancelled");
         if (status != 0)
-                call->events.done(call->events.data, status, (struct sbx_bytes){NULL, 0}, &err);
+                call->done.done(call->done.data, status, (struct sbx_bytes){NULL, 0}, &err);
         call_unref(call);
         return NULL;
 }
 
-static int submit(struct sbx_host_state *self, const char *name, struct sbx_bytes arguments, const char *principal,
-                  const struct sbx_tool_events *events, struct sbx_tool_task **ret_task, struct sbx_error *err) {
+static int submit(struct sbx_host_state *self, const struct sbx_request *request, const struct sbx_client *client,
+                  const struct sbx_request_done *done, struct sbx_tool_task **ret_task, struct sbx_error *err) {
         struct call *call = calloc(1, sizeof(*call));
         pthread_attr_t attributes;
         pthread_t thread;
@@ -123,9 +123,11 @@ static int submit(struct sbx_host_state *self, const char *name, struct sbx_byte
 
         if (call == NULL)
                 abort();
-        *call = (struct call){.events = *events,
-                              .name = strdup(name),
-                              .arguments = strndup(arguments.data, arguments.size),
+        *call = (struct call){.client = *client,
+                              .done = *done,
+                              .name = strdup(request->name),
+                              .arguments = strndup(request->arguments.size > 0 ? request->arguments.data : "",
+                                                   request->arguments.size),
                               .cancel_fd = eventfd(0, EFD_CLOEXEC),
                               .refs = 2};
         pthread_mutex_init(&call->lock, NULL);
@@ -191,19 +193,23 @@ static int serve(const struct sbx_plugin *plugin, struct sbx_host_state *host, s
 }
 
 int main(int argc, char **argv) {
+        const struct sbx_plugin *plugin;
         struct sbx_host_state host;
         struct sbx_error err = {0};
         int r;
 
-        if (argc != 2) {
-                fprintf(stderr, "usage: transport-mcp-host PLUGIN.so\n");
+        if (argc < 2) {
+                fprintf(stderr, "usage: transport-mcp-host PLUGIN.so [OPTION=VALUE...]\n");
                 return 2;
         }
+        plugin = load(argv[1]);
         fake_host_init(&host);
-        host.services.tool_submit = submit;
+        host.options = plugin->options;
+        host.settings = (const char *const *)argv + 2;
+        host.services.request_submit = submit;
         host.services.tool_cancel = cancel;
         host.services.tool_release = release;
-        r = serve(load(argv[1]), &host, &err);
+        r = serve(plugin, &host, &err);
         if (r < 0)
                 fprintf(stderr, "%s\n", err.message);
         fake_host_check(&host);

@@ -13,8 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests"))
 from mcp_client import REVISIONS, Closed, Server, text_of
 from tap import main
 
-COMMAND = [sys.argv.pop(1), sys.argv.pop(1)] if len(sys.argv) > 2 else []
-MESSAGE_MAX = 1 << 20  # as the host's options say
+COMMAND = [sys.argv.pop(1), sys.argv.pop(1), "max_message=1m"] if len(sys.argv) > 2 else []
+MESSAGE_MAX = 1 << 20  # of the option above
 
 
 def start(**popen):
