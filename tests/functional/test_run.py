@@ -125,6 +125,15 @@ export const answer = (request, { turn }) => (turn === 0 ? { toolCalls: [
         turn = next(line for line in self.trajectory(result["trajectory_id"]) if line.get("event") == "completion")
         self.assertTrue(turn["tool_results"][0]["is_error"])
 
+    def test_model_tools_without_code(self):
+        result = self.result("run", "--set", "model_tools=file_read", "Find the issues")
+        names = [tool["function"]["name"] for tool in self.requests()[0]["body"]["tools"]]
+        self.assertEqual(names, ["file_read", "FINAL", "FINAL_VAR"])
+        turn = next(line for line in self.trajectory(result["trajectory_id"]) if line.get("event") == "completion")
+        self.assertTrue(all(line["is_error"] for line in turn["tool_results"]), turn)
+        self.assertEqual([line for line in self.trajectory(result["trajectory_id"]) if line.get("event") == "execution"],
+                         [])
+
     def test_code_tools(self):
         result = self.result("run", "--set", "code_tools=snipara_*", "Find the issues")
         execution = next(line for line in self.trajectory(result["trajectory_id"]) if line.get("event") == "execution")

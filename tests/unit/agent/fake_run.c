@@ -219,7 +219,7 @@ static void add_tools(struct fake_run *fake) {
                                  "\"the facts\"}}}"},
                 {.name = "execute_python",
                  .run = tool_execute,
-                 .flags = SBX_TOOL_SESSION,
+                 .flags = SBX_TOOL_SESSION | SBX_TOOL_EXECUTES,
                  .input_schema = "{\"type\":\"object\",\"properties\":{\"code\":{\"type\":\"string\"}},\"required\":["
                                  "\"code\"]}"},
         };

@@ -402,6 +402,32 @@ static void test_final_var(void **state) {
         CLOSE();
 }
 
+/* A model that may not execute code is not offered it, and is refused when it asks all the same. The value of a variable
+ * it may still give as its answer: that is the program's own code. */
+static void test_code_is_not_allowed(void **state) {
+        static const char *const some[] = {"echo", NULL};
+        static const char *const offered[] = {"echo", "FINAL", "FINAL_VAR"};
+        struct sbx_completion completion;
+        const json_t *tools;
+        OPEN("tool_budget=20");
+
+        assert_int_equal(sbx_tools_allow(fake.tools, SBX_CALLER_MODEL, some, NULL), 0);
+        SCRIPT(&fake, CALLS(CALL("a", "execute_python", "{\\\"code\\\":\\\"1\\\"}")),
+               CALLS(CALL("b", "FINAL_VAR", "{\\\"variable_name\\\":\\\"v\\\"}")));
+        completion = fake_run_complete(&fake);
+        tools = json_object_get(json_array_get(fake.provider.requests, 0), "tools");
+        assert_int_equal(json_array_size(tools), sizeof(offered) / sizeof(offered[0]));
+        for (size_t i = 0; i < json_array_size(tools); i++)
+                assert_string_equal(json_string_value(json_object_get(
+                                            json_object_get(json_array_get(tools, i), "function"), "name")),
+                                    offered[i]);
+        assert_contains(fake_run_content(&fake, 1, 3), "execute_python is not for models");
+        assert_true(completion.final);
+        assert_string_equal(completion.text, "whole");
+        assert_int_equal(fake_run_events(&fake, "execution"), 1);
+        CLOSE();
+}
+
 /* ---- side by side ---- */
 
 static void test_parallel(void **state) {
@@ -444,6 +470,7 @@ int main(void) {
                 cmocka_unit_test(test_odd_usage),
                 cmocka_unit_test(test_final),
                 cmocka_unit_test(test_final_var),
+                cmocka_unit_test(test_code_is_not_allowed),
                 cmocka_unit_test(test_parallel),
         };
 
