@@ -51,7 +51,7 @@ class Server:
         file.write_text(config, encoding="utf-8")
         file.chmod(0o600)
         self.process = subprocess.Popen(
-            [PROGRAM, "--config", str(file), "mcp-serve", "--http", "--listen", "127.0.0.1:0", *flags],
+            [PROGRAM, "mcp-serve", "--config", str(file), "--http", "--listen", "127.0.0.1:0", *flags],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, cwd=project, env=environment(home))
         try:
             self.url = self._address(timeout)

@@ -27,7 +27,7 @@ export function makePlace() {
     XDG_RUNTIME_DIR: join(home, "run"), LC_ALL: "C.UTF-8" });
   return {
     command: program,
-    args: ["--config", config, "mcp-serve"],
+    args: ["mcp-serve", "--config", config],
     cwd: project,
     env,
     remove: () => rmSync(directory, { recursive: true, force: true }),
