@@ -10,12 +10,12 @@
 
 #define ORIGIN "catalog"
 
-void sbx_completion_clear(struct sbx_completion *completion) {
+void sbx_catalog_values_clear(struct sbx_catalog_values *completion) {
         json_decref(completion->values);
-        *completion = (struct sbx_completion){0};
+        *completion = (struct sbx_catalog_values){0};
 }
 
-int sbx_completion_offer(struct sbx_completion *completion, const char *value, const char *prefix) {
+int sbx_catalog_values_offer(struct sbx_catalog_values *completion, const char *value, const char *prefix) {
         if (strncmp(value, prefix, strlen(prefix)) != 0)
                 return 0;
         if (completion->values == NULL)
@@ -27,7 +27,7 @@ int sbx_completion_offer(struct sbx_completion *completion, const char *value, c
         return json_array_append_new(completion->values, json_string(value)) < 0 ? -ENOMEM : 0;
 }
 
-int sbx_completion_result(const struct sbx_completion *completion, json_t **ret_result, struct sbx_error *err) {
+int sbx_catalog_values_result(const struct sbx_catalog_values *completion, json_t **ret_result, struct sbx_error *err) {
         json_t *values = completion->values != NULL ? json_incref(completion->values) : json_array();
 
         *ret_result =
@@ -37,7 +37,7 @@ int sbx_completion_result(const struct sbx_completion *completion, json_t **ret_
 }
 
 int sbx_complete_sessions(struct sbx_sessions *sessions, const char *principal, const char *prefix,
-                          struct sbx_completion *completion, struct sbx_error *err) {
+                          struct sbx_catalog_values *completion, struct sbx_error *err) {
         _cleanup_json_ json_t *list = NULL;
         json_t *session;
         size_t index;
@@ -46,7 +46,7 @@ int sbx_complete_sessions(struct sbx_sessions *sessions, const char *principal, 
         if (r < 0)
                 return r;
         json_array_foreach (list, index, session)
-                if (sbx_completion_offer(completion, json_string_value(json_object_get(session, "id")), prefix) < 0)
+                if (sbx_catalog_values_offer(completion, json_string_value(json_object_get(session, "id")), prefix) < 0)
                         return SBX_NOMEM(err, ORIGIN);
         return 0;
 }

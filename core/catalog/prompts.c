@@ -307,14 +307,14 @@ static int complete(struct sbx_sessions *sessions, const struct sbx_request *req
         const json_t *argument = json_object_get(arguments, "argument");
         const char *name = json_string_value(json_object_get(argument, "name"));
         const char *prefix = json_string_value(json_object_get(argument, "value"));
-        _cleanup_completion_ struct sbx_completion completion = {0};
+        _cleanup_completion_ struct sbx_catalog_values completion = {0};
         int r = 0;
 
         if (find_prompt(json_string_value(json_object_get(json_object_get(arguments, "ref"), "name"))) == NULL)
                 return -ENOENT;
         if (name != NULL && prefix != NULL && strcmp(name, "session_id") == 0)
                 r = sbx_complete_sessions(sessions, request->principal, prefix, &completion, err);
-        return r < 0 ? r : sbx_completion_result(&completion, ret_result, err);
+        return r < 0 ? r : sbx_catalog_values_result(&completion, ret_result, err);
 }
 
 static int answer(void *data, const struct sbx_request *request, json_t *arguments, const struct sbx_client *client,

@@ -233,7 +233,7 @@ static int read_resource(struct sbx_sessions *sessions, const struct sbx_request
 /* ---- completions ---- */
 
 static int complete_path(struct sbx_sessions *sessions, const char *principal, const char *id, const char *prefix,
-                         const struct sbx_call *call, struct sbx_completion *completion, struct sbx_error *err) {
+                         const struct sbx_call *call, struct sbx_catalog_values *completion, struct sbx_error *err) {
         _cleanup_json_ json_t *list = NULL;
         json_t *file;
         size_t index;
@@ -248,14 +248,14 @@ static int complete_path(struct sbx_sessions *sessions, const char *principal, c
 
                 if (strcmp(json_string_value(json_object_get(file, "type")), "file") == 0 &&
                     sbx_session_path(path, false, plain, NULL) == 0 &&
-                    sbx_completion_offer(completion, plain, prefix) < 0)
+                    sbx_catalog_values_offer(completion, plain, prefix) < 0)
                         return SBX_NOMEM(err, ORIGIN);
         }
         return 0;
 }
 
 static int complete_name(struct sbx_sessions *sessions, const char *principal, const char *id, const char *prefix,
-                         struct sbx_completion *completion, struct sbx_error *err) {
+                         struct sbx_catalog_values *completion, struct sbx_error *err) {
         _cleanup_json_ json_t *list = NULL;
         json_t *artifact;
         size_t index;
@@ -264,7 +264,8 @@ static int complete_name(struct sbx_sessions *sessions, const char *principal, c
         if (r < 0)
                 return r == -ENOENT ? 0 : SBX_NOMEM(err, ORIGIN);
         json_array_foreach (list, index, artifact)
-                if (sbx_completion_offer(completion, json_string_value(json_object_get(artifact, "name")), prefix) < 0)
+                if (sbx_catalog_values_offer(completion, json_string_value(json_object_get(artifact, "name")), prefix) <
+                    0)
                         return SBX_NOMEM(err, ORIGIN);
         return 0;
 }
@@ -277,7 +278,7 @@ static int complete(struct sbx_sessions *sessions, const struct sbx_request *req
         const char *name = json_string_value(json_object_get(argument, "name"));
         const char *prefix = json_string_value(json_object_get(argument, "value"));
         const char *id = json_string_value(json_object_get(given, "session"));
-        _cleanup_completion_ struct sbx_completion completion = {0};
+        _cleanup_completion_ struct sbx_catalog_values completion = {0};
         bool files = uri != NULL && strcmp(uri, FILES_TEMPLATE) == 0;
         int r = 0;
 
@@ -289,7 +290,7 @@ static int complete(struct sbx_sessions *sessions, const struct sbx_request *req
                 r = complete_path(sessions, request->principal, id, prefix, call, &completion, err);
         else if (id != NULL && !files && strcmp(name, "name") == 0)
                 r = complete_name(sessions, request->principal, id, prefix, &completion, err);
-        return r < 0 ? r : sbx_completion_result(&completion, ret_result, err);
+        return r < 0 ? r : sbx_catalog_values_result(&completion, ret_result, err);
 }
 
 /* ---- the part ---- */
