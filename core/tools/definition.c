@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "tools/schema.h"
 #include "tools/shape.h"
 
 #define ORIGIN SBX_TOOLS_ORIGIN
@@ -61,6 +62,7 @@ static int check_schema(const struct sbx_tool *tool, const json_t *schema, struc
         const char *type = json_string_value(json_object_get(schema, "type")), *name = tool->name;
         const json_t *properties = json_object_get(schema, "properties"),
                      *required = json_object_get(schema, "required");
+        int r;
 
         if (type == NULL || strcmp(type, "object") != 0)
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
@@ -72,7 +74,10 @@ static int check_schema(const struct sbx_tool *tool, const json_t *schema, struc
         if ((properties != NULL && !json_is_object(properties)) || (required != NULL && !json_is_array(required)))
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
                                      "tool '%s': properties must be an object and required an array", name);
-        return 0;
+        r = sbx_schema_check_refs(schema, err);
+        if (r < 0)
+                sbx_error_wrap(err, "tool '%s'", name);
+        return r;
 }
 
 /* ---- from texts ---- */
