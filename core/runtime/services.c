@@ -124,6 +124,12 @@ int sbx_runtime_open_catalog(struct sbx_runtime *runtime, struct sbx_error *err)
         const struct sbx_tool_requests requests = {.data = runtime->catalog, .answer = answer_request};
         const struct sbx_session_observer observer = {.data = runtime->catalog, .changed = session_changed};
 
+        int r = sbx_catalog_add_sessions(runtime->catalog, runtime->sessions, err);
+
+        if (r == 0)
+                r = sbx_catalog_add_prompts(runtime->catalog, runtime->sessions, err);
+        if (r < 0)
+                return r;
         sbx_tools_set_requests(runtime->tools, &requests);
         sbx_sessions_observe(runtime->sessions, &observer);
         return 0;
