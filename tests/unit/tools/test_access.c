@@ -193,6 +193,28 @@ static void test_aliases(void **state) {
         sbx_tools_free(tools);
 }
 
+/* One name may mean two tools, to different callers. */
+static void test_alias_behind_a_tool(void **state) {
+        struct sbx_tools *tools = new_tools();
+        struct sbx_error err = {0};
+
+        assert_int_equal(sbx_tools_alias(tools, "mine", "look", NULL), 0); /* a tool for clients alone has the name */
+        assert_int_equal(sbx_tools_alias(tools, "mine", "plain", NULL), -EEXIST);
+        assert_int_equal(sbx_tools_alias(tools, "turn", "look", NULL), 0); /* which code can't have */
+        assert_int_equal(sbx_tools_alias(tools, "answer", "secret_host_run", NULL), -EEXIST);
+        assert_int_equal(sbx_tools_check(tools, "mine", SBX_CALLER_CLIENT, NULL), 0);
+        assert_int_equal(sbx_tools_check(tools, "mine", SBX_CALLER_MODEL, &err), -EACCES);
+        assert_contains(err.hint, "model_tools"); /* it would be `look`, which a setting can allow */
+        allow(tools, SBX_CALLER_MODEL, "mine", NULL);
+        assert_int_equal(sbx_tools_check(tools, "mine", SBX_CALLER_MODEL, NULL), 0);
+        assert_int_equal(sbx_tools_check(tools, "look", SBX_CALLER_MODEL, NULL), 0);
+        allow(tools, SBX_CALLER_CLIENT, "mine", "turn");
+        assert_int_equal(sbx_tools_check(tools, "look", SBX_CALLER_CLIENT, NULL), -EACCES);
+        allow(tools, SBX_CALLER_MODEL, "turn", NULL); /* to a model it is the tool of that name */
+        assert_int_equal(sbx_tools_check(tools, "look", SBX_CALLER_MODEL, NULL), -EACCES);
+        sbx_tools_free(tools);
+}
+
 /* The services of plugins are for clients, whatever the tool. */
 static void test_submitted(void **state) {
         struct sbx_tools *tools = new_tools();
@@ -211,9 +233,10 @@ static void test_submitted(void **state) {
 /* The built-in ones, over fake guests: code calls no tool that waits for the turn that the code itself has. */
 static void test_builtin(void **state) {
         static const char *const never[] = {
-                "execute_python",  "get_repl_context", "set_repl_context", "clear_repl_context",
-                "destroy_session", "list_sessions",    "execute"};
-        static const char *const clients_alone[] = {"destroy_session", "list_sessions", "execute"};
+                "execute_python", "get_repl_context", "set_repl_context", "clear_repl_context", "destroy_session",
+                "list_sessions",  "execute",          "upload_file",      "download_file"};
+        static const char *const clients_alone[] = {"destroy_session", "list_sessions", "execute", "upload_file",
+                                                    "download_file"};
         static const struct sbx_logger logger = {.level = SBX_LOG_ERROR};
         struct sbx_tools *tools = NULL;
         struct table table;
@@ -231,7 +254,16 @@ static void test_builtin(void **state) {
                 assert_int_equal(sbx_tools_check(tools, clients_alone[i], SBX_CALLER_MODEL, NULL), -EACCES);
         assert_int_equal(sbx_tools_check(tools, "execute_python", SBX_CALLER_MODEL, NULL), 0);
         assert_int_equal(sbx_tools_check(tools, "file_read", SBX_CALLER_CODE, NULL), 0);
+        assert_int_equal(sbx_tools_check(tools, "file_list", SBX_CALLER_MODEL, NULL), 0);
         assert_int_equal(sbx_tools_check(tools, "list_files", SBX_CALLER_MODEL, NULL), 0);
+        assert_int_equal(sbx_tools_check(tools, "list_files", SBX_CALLER_CODE, NULL), 0);
+        assert_int_equal(sbx_tools_check(tools, "list_files", SBX_CALLER_CLIENT, NULL), 0);
+        assert_int_equal(sbx_tools_check(tools, "file_list", SBX_CALLER_CLIENT, NULL), -EACCES);
+        /* To clients that name is the session's files: it opens the project's to nobody. */
+        allow(tools, SBX_CALLER_CLIENT, "list_*", NULL);
+        assert_int_equal(sbx_tools_check(tools, "file_list", SBX_CALLER_CLIENT, NULL), -EACCES);
+        allow(tools, SBX_CALLER_MODEL, "list_files", NULL);
+        assert_int_equal(sbx_tools_check(tools, "file_list", SBX_CALLER_MODEL, NULL), 0);
         assert_int_equal(sbx_tools_check(tools, "file_read", SBX_CALLER_CLIENT, NULL), -EACCES);
         sbx_tools_free(tools);
         table_close(&table);
@@ -268,10 +300,15 @@ static void test_code_calls(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_flags),      cmocka_unit_test(test_flags_are_apart),
-                cmocka_unit_test(test_runs),       cmocka_unit_test(test_patterns),
-                cmocka_unit_test(test_refusals),   cmocka_unit_test(test_aliases),
-                cmocka_unit_test(test_submitted),  cmocka_unit_test(test_builtin),
+                cmocka_unit_test(test_flags),
+                cmocka_unit_test(test_flags_are_apart),
+                cmocka_unit_test(test_runs),
+                cmocka_unit_test(test_patterns),
+                cmocka_unit_test(test_refusals),
+                cmocka_unit_test(test_aliases),
+                cmocka_unit_test(test_alias_behind_a_tool),
+                cmocka_unit_test(test_submitted),
+                cmocka_unit_test(test_builtin),
                 cmocka_unit_test(test_code_calls),
         };
 
