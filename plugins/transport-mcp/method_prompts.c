@@ -92,7 +92,7 @@ void mcp_method_complete(struct mcp_connection *connection, const struct mcp_mes
                 mcp_invalid_params(message, target, problem);
                 return;
         }
-        arguments = json_pack("{s:O, s:O, s:O?}", "ref", json_object_get(message->params, "ref"), "argument",
+        arguments = json_pack("{s:O, s:O, s:O*}", "ref", json_object_get(message->params, "ref"), "argument",
                               json_object_get(message->params, "argument"), "context",
                               json_object_get(message->params, "context"));
         if (arguments == NULL) {
