@@ -105,6 +105,7 @@ struct sbx_sessions {
         pthread_mutex_t lock; /* protects all that follows, and what struct sbx_session says */
         struct sbx_session *buckets[SBX_SESSION_BUCKETS];
         unsigned live; /* sessions that exist, fresh and ending ones too */
+        unsigned wanted; /* calls that are about to make one, and may wait for its backend */
         uint64_t last_number;
         size_t artifact_bytes; /* of all sessions */
         struct sbx_principal *principals; /* those that have sessions */

@@ -250,6 +250,11 @@ static int take_existing(struct sbx_sessions *sessions, const char *principal, c
         return r;
 }
 
+static void note_wanted(struct sbx_sessions *sessions, int change) {
+        SBX_LOCKED(&sessions->lock);
+        sessions->wanted += (unsigned)change;
+}
+
 /* 1: somebody else made it meanwhile. */
 static int take_new(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
                     const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
@@ -258,14 +263,17 @@ static int take_new(struct sbx_sessions *sessions, const char *principal, const 
         uint64_t wished_ns = sbx_clock_ns();
         int r;
 
+        note_wanted(sessions, 1);
         r = sbx_backend_find(sessions, environment, call, &backend, err);
-        if (r < 0)
+        if (r == 0)
+                r = session_new(sessions, backend, principal, id, &session, err);
+        if (r < 0) {
+                note_wanted(sessions, -1);
                 return r;
-        r = session_new(sessions, backend, principal, id, &session, err);
-        if (r < 0)
-                return r;
+        }
         session->wished_ns = wished_ns;
         pthread_mutex_lock(&sessions->lock);
+        sessions->wanted--;
         if (id[0] != '\0' && sbx_table_find_locked(sessions, principal, id) != NULL)
                 r = 1;
         else

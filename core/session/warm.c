@@ -3,12 +3,32 @@
  * can answer at once and the first execution finds a guest. */
 #include "session/state.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 
 #include "base/cleanup.h"
 #include "base/error.h"
 
 #define WARM_TIMEOUT_MS UINT64_C(300000) /* a backend may have to fetch an image first */
+#define GIVE_WAY_STEP_MS 10
+#define GIVE_WAY_MAX_MS 1000u
+
+static bool is_wanted(struct sbx_sessions *sessions) {
+        SBX_LOCKED(&sessions->lock);
+        return sessions->live + sessions->wanted > 0 && !sessions->warm_stop;
+}
+
+/* Somebody who waits for a session already gets the first guest of a backend that is new, and not the second one, behind
+ * a guest that nobody needs yet. When that took a guest, the pool is filled anyway. */
+static void give_way(struct sbx_sessions *sessions, struct sbx_backend_pool *backend) {
+        struct pollfd stop = {.fd = sessions->warm_stop_fd, .events = POLLIN};
+
+        for (unsigned waited_ms = 0; waited_ms < GIVE_WAY_MAX_MS && is_wanted(sessions) &&
+                                     sbx_pool_ready(backend->pool, NULL) == -EAGAIN;
+             waited_ms += GIVE_WAY_STEP_MS)
+                if (poll(&stop, 1, GIVE_WAY_STEP_MS) > 0)
+                        return;
+}
 
 static void *warm_run(void *data) {
         struct sbx_sessions *sessions = data;
@@ -19,6 +39,8 @@ static void *warm_run(void *data) {
         struct sbx_error problem = {0};
         int r = sbx_backend_find(sessions, NULL, &call, &backend, &problem);
 
+        if (r == 0)
+                give_way(sessions, backend);
         pthread_mutex_lock(&sessions->lock);
         if (r == 0 && !sessions->warm_stop)
                 sbx_pool_warm(backend->pool);
