@@ -30,6 +30,8 @@ void http_exchange_answered(struct http_exchange *exchange) {
         if (!exchange->manner.is_post || exchange->answered)
                 return;
         exchange->answered = true;
+        if (exchange->session != NULL)
+                http_session_exchange_ended(exchange->session);
         if (exchange->manner.listens)
                 return;
         pthread_mutex_lock(&http->lock);
@@ -79,6 +81,8 @@ void http_exchange_unref(struct http_exchange *exchange) {
 
         if (__atomic_fetch_sub(&exchange->refs, 1, __ATOMIC_ACQ_REL) != 1)
                 return;
+        if (exchange->session != NULL && !exchange->manner.is_post)
+                http_session_exchange_ended(exchange->session);
         pthread_mutex_lock(&http->lock);
         if (exchange->previous != NULL)
                 exchange->previous->next = exchange->next;
@@ -105,10 +109,8 @@ void http_exchange_free(struct http_exchange *exchange) {
                 mcp_connection_wait(exchange->connection);
                 mcp_connection_free(exchange->connection);
         }
-        if (exchange->session != NULL) {
-                http_session_exchange_ended(exchange->session);
+        if (exchange->session != NULL)
                 http_session_unref(exchange->session);
-        }
         pthread_mutex_destroy(&exchange->own_lock);
         free(exchange);
         pthread_mutex_lock(&http->lock);
@@ -243,6 +245,9 @@ static void channel_send(void *data, const struct mcp_outgoing *message) {
 
         pthread_mutex_lock(exchange->lock);
         failed = response && exchange->manner.begins_session && message->error != 0;
+        /* First: who has the answer may count on it that nothing is under way any more. */
+        if (response)
+                http_exchange_answered(exchange);
         if (exchange->phase == HTTP_WAITING && response && (exchange->manner.takes_json || status_of(message) != 200)) {
                 respond(exchange, message);
                 exchange->phase = HTTP_ENDED;
@@ -251,8 +256,6 @@ static void channel_send(void *data, const struct mcp_outgoing *message) {
         }
         if (too_slow)
                 drop_client(exchange);
-        if (response)
-                http_exchange_answered(exchange);
         pthread_mutex_unlock(exchange->lock);
         if (too_slow && exchange->connection != NULL)
                 mcp_connection_cancel(exchange->connection);

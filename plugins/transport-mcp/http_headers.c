@@ -39,29 +39,40 @@ static bool is_refused(const char *at, const char *end) {
         return false;
 }
 
-static bool range_takes(const char *range, size_t size, const char *type) {
+/* How closely a media range names `type`: 3 exactly, 2 its group, 1 anything, 0 not at all. */
+static unsigned closeness(const char *range, size_t size, const char *type) {
         size_t group = (size_t)(strchr(type, '/') - type) + 1;
 
-        return is(range, size, "*/*") || is(range, size, type) ||
-               (size == group + 1 && range[group] == '*' && strncasecmp(range, type, group) == 0);
+        if (is(range, size, type))
+                return 3;
+        if (size == group + 1 && range[group] == '*' && strncasecmp(range, type, group) == 0)
+                return 2;
+        return is(range, size, "*/*") ? 1 : 0;
 }
 
 bool http_accepts(const char *accept, const char *type) {
         const char *at = accept, *end, *parameters;
+        unsigned closest = 0;
+        bool taken = false;
 
         if (accept == NULL)
                 return true;
         while (*at != '\0') {
+                unsigned close;
+
                 end = at + strcspn(at, ",");
                 at = skip_blanks(at, end);
                 parameters = memchr(at, ';', (size_t)(end - at));
                 if (parameters == NULL)
                         parameters = end;
-                if (range_takes(at, trim(at, parameters), type) && !is_refused(parameters, end))
-                        return true;
+                close = closeness(at, trim(at, parameters), type);
+                if (close > closest) {
+                        closest = close;
+                        taken = !is_refused(parameters, end);
+                }
                 at = *end == ',' ? end + 1 : end;
         }
-        return false;
+        return taken;
 }
 
 bool http_is_json(const char *content_type) {

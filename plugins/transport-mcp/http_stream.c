@@ -201,10 +201,13 @@ void http_stream_send(struct http_stream *stream, const struct mcp_outgoing *mes
 
 /* ---- coming back ---- */
 
+/* As event_id writes it, and no other way. */
 static bool read_number(const char **at, char end, uint64_t *ret) {
         uint64_t value = 0;
         size_t digits = 0;
 
+        if ((*at)[0] == '0' && (*at)[1] != end)
+                return false;
         for (; **at >= '0' && **at <= '9' && digits < 19; (*at)++, digits++)
                 value = value * 10 + (uint64_t)(**at - '0');
         if (digits == 0 || **at != end)

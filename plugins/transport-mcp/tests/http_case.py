@@ -27,7 +27,7 @@ class Host:
 
     def __init__(self, *settings):
         self.stderr = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([*COMMAND, "http.listen=127.0.0.1:0", *settings], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([*COMMAND, *settings, "http.listen=127.0.0.1:0"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.stderr)
         line = b""
         while not line.endswith(b"\n"):
@@ -148,6 +148,7 @@ class Session:
         assert status == 200, (status, body)
         self.id = got["Mcp-Session-Id"]
         self.result = json.loads(body)["result"]
+        self.revision = self.result["protocolVersion"]
         status, _, body = self.post("notifications/initialized", request_id=None)
         assert (status, body) == (202, b""), (status, body)
 
