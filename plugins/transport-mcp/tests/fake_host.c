@@ -233,7 +233,7 @@ static int fake_request_submit(struct sbx_host_state *self, const struct sbx_req
                 return sbx_error_set(err, -EBUSY, "fake", NULL, "no room");
         }
         if (self->end_in_submit)
-                fake_host_end(self, index, 0, "{\"content\":[]}");
+                fake_host_end(self, index, 0, self->submit_result);
         else if (self->script != NULL)
                 start_script(self, index);
         return 0;
@@ -290,6 +290,7 @@ void fake_host_init(struct sbx_host_state *fake) {
                 .tools = fake_tools,
                 .prompts = "[]",
                 .templates = "[]",
+                .submit_result = "{\"content\":[]}",
                 .metrics = "# TYPE fake counter\nfake 1\n",
         };
         fake_options_install(&fake->services);

@@ -48,7 +48,8 @@ struct sbx_host_state {
         int ready_status;                        /* what `ready` says */
         int submit_status;                       /* not 0: request_submit fails with it */
         int watch_status;                        /* not 0: watch fails with it */
-        bool end_in_submit;                      /* `done` comes before request_submit returns */
+        bool end_in_submit;                      /* `done` comes before request_submit returns ... */
+        const char *submit_result;               /* ... with this result */
         bool end_on_cancel;                      /* `done` comes from within tool_cancel */
         uint64_t now_ns;                         /* what the clock shows; 0: the real one */
         /* Answers a request, on a thread of its own that fake_host_free joins: it must call fake_host_end. */
