@@ -74,7 +74,7 @@ int hs_auth_new(const struct hs_auth_settings *settings, struct hs_auth **ret_au
                 r = sbx_error_set(err, -EINVAL, HS_ORIGIN, "Give a token file, or an issuer with audience and keys.",
                                   "nothing says which tokens are valid");
         if (r == 0 && settings->token_file != NULL)
-                r = hs_tokens_new(settings->token_file, &auth->tokens, err);
+                r = hs_tokens_new(settings->token_file, settings->log, settings->log_data, &auth->tokens, err);
         if (r == 0)
                 r = set_jwt(auth, settings, err);
         if (r == 0)

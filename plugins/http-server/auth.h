@@ -20,6 +20,10 @@ struct hs_auth_settings {
         const char *const *scopes; /* each must be in `scope`; NULL-terminated; may be NULL */
         /* RFC 9728: where the metadata of the protected resource is; goes into WWW-Authenticate. May be NULL. */
         const char *metadata_url;
+        /* Tells of a token file that can't be used any more and of keys that can't be fetched; never of tokens. NULL:
+         * nobody wants to know. By any thread. */
+        void (*log)(void *data, int level, const char *message); /* SBX_LOG_* */
+        void *log_data;
 };
 
 /* -EINVAL, -ENOENT, -EACCES (others can read the token file), -ENOTSUP (JWT was left out of the build), -ENOMEM. */

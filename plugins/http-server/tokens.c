@@ -27,6 +27,8 @@ struct list {
 
 struct hs_tokens {
         char *path;
+        void (*log)(void *data, int level, const char *message);
+        void *log_data;
         pthread_mutex_t lock; /* protects what follows */
         struct list list;
         struct stat seen; /* the file as it was when it was last read, well or not */
@@ -149,13 +151,16 @@ static int load(const char *path, struct list *ret_list, struct stat *ret_st, st
         return 0;
 }
 
-int hs_tokens_new(const char *path, struct hs_tokens **ret_tokens, struct sbx_error *err) {
+int hs_tokens_new(const char *path, void (*log)(void *data, int level, const char *message), void *log_data,
+                  struct hs_tokens **ret_tokens, struct sbx_error *err) {
         struct hs_tokens *tokens = calloc(1, sizeof(*tokens));
         int r;
 
         if (tokens == NULL)
                 return sbx_error_set(err, -ENOMEM, HS_ORIGIN, NULL, "out of memory");
         pthread_mutex_init(&tokens->lock, NULL);
+        tokens->log = log;
+        tokens->log_data = log_data;
         tokens->path = strdup(path);
         r = tokens->path == NULL ? sbx_error_set(err, -ENOMEM, HS_ORIGIN, NULL, "out of memory")
                                  : load(path, &tokens->list, &tokens->seen, err);
@@ -199,8 +204,11 @@ static void look_again(struct hs_tokens *tokens) {
         if (stat(tokens->path, &st) < 0 || is_same_file(&st, &tokens->seen))
                 return;
         tokens->seen = st;
-        if (load(tokens->path, &list, &tokens->seen, &err) < 0)
+        if (load(tokens->path, &list, &tokens->seen, &err) < 0) {
+                if (tokens->log != NULL)
+                        tokens->log(tokens->log_data, SBX_LOG_ERROR, err.message);
                 return;
+        }
         free(tokens->list.entries);
         tokens->list = list;
 }

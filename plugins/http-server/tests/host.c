@@ -198,7 +198,7 @@ static void print_counts(struct hs_server *server) {
         struct hs_counts counts;
 
         hs_server_counts(server, &counts);
-        printf("connections=%llu open=%llu requests=%llu in=%llu out=%llu gone=%u held=%u",
+        printf("accepted=%llu open=%llu requests=%llu in=%llu out=%llu gone=%u held=%u",
                (unsigned long long)counts.connections, (unsigned long long)counts.connections_open,
                (unsigned long long)counts.requests, (unsigned long long)counts.bytes_in,
                (unsigned long long)counts.bytes_out, atomic_load(&gone_count), atomic_load(&held_count));
@@ -297,7 +297,7 @@ static void parse(struct options *o, char **argv) {
         o->settings.hosts = o->hosts;
         o->settings.origins = o->origins;
         o->auth.scopes = o->scopes_count > 0 ? o->scopes : NULL;
-        o->settings.log = print_log;
+        o->settings.log = o->auth.log = print_log;
 }
 
 static int fail(const struct sbx_error *err) {
