@@ -33,7 +33,8 @@ const answers = {
   }),
   "elicitation/create": async () => ({
     action: "accept",
-    content: { name: "Ada", username: "ada", email: "ada@example.com", confirm: true, ok: true, color: "red" },
+    content: { name: "Ada", username: "ada", email: "ada@example.com", confirm: true, ok: true, color: "red",
+      context: "tests" },
   }),
   "roots/list": async () => ({ roots: [{ uri: "file:///tmp/root", name: "root" }] }),
 };

@@ -35,6 +35,8 @@ RUNS = (
 
 # Checks that may be skipped: pattern of RUN/SCENARIO/CHECK, and why it can't be tried on this server.
 SKIPS = (
+    ("*/tasks-status-notifications/tasks-status-notifications",
+     "the suite itself has no check yet: it says that its harness is to be rewritten"),
 )
 
 
