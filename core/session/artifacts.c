@@ -137,8 +137,7 @@ void sbx_artifacts_clear(struct sbx_session *session) {
 
 /* ---- reading ---- */
 
-static int list_locked(struct sbx_session *session, json_t *list) {
-        session->unlisted = false;
+static int list_locked(const struct sbx_session *session, json_t *list) {
         for (unsigned i = 0; i < session->artifacts.count; i++) {
                 const struct sbx_artifact *artifact = session->artifacts.items[i];
 
@@ -159,7 +158,10 @@ int sbx_sessions_artifact_list(struct sbx_sessions *sessions, const char *princi
         if (list == NULL)
                 return SBX_NOMEM(err, ORIGIN);
         pthread_mutex_lock(&sessions->lock);
+        sessions->looked = true;
         session = sbx_table_find_locked(sessions, principal != NULL ? principal : "", id);
+        if (session != NULL)
+                session->unlisted = false;
         r = session != NULL ? list_locked(session, list) : -ENOENT;
         pthread_mutex_unlock(&sessions->lock);
         if (r < 0)

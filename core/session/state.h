@@ -108,6 +108,7 @@ struct sbx_sessions {
         unsigned wanted; /* calls that are about to make one, and may wait for its backend */
         uint64_t last_number;
         size_t artifact_bytes; /* of all sessions */
+        bool looked;           /* somebody has looked at a session's resources */
         struct sbx_principal *principals; /* those that have sessions */
         struct sbx_backend_pool *backends;
         struct sbx_expired expired[SBX_SESSION_EXPIRED_MAX];

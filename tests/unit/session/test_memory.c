@@ -36,6 +36,31 @@ static int use(struct sbx_sessions *sessions) {
         return r;
 }
 
+static int use_files(struct sbx_sessions *sessions) {
+        struct sbx_buffer out = SBX_BUFFER(100);
+        char name[SBX_ARTIFACT_NAME_SIZE];
+        json_t *list = NULL;
+        char *type = NULL;
+        int r = sbx_sessions_file_write(sessions, NULL, "f", "path", BYTES("x"), NULL, NULL);
+
+        if (r == 0)
+                r = sbx_sessions_file_list(sessions, NULL, "f", "", NULL, &list, NULL, NULL);
+        json_decref(list);
+        list = NULL;
+        if (r == 0)
+                r = sbx_sessions_file_read(sessions, NULL, "f", "path", 9, NULL, &out, NULL);
+        if (r == 0)
+                r = sbx_sessions_artifact_add(sessions, NULL, "f", "x", ".txt", "text/plain", BYTES("x"), name, NULL);
+        if (r == 0)
+                r = sbx_sessions_artifact_list(sessions, NULL, "f", &list, NULL);
+        json_decref(list);
+        if (r == 0)
+                r = sbx_sessions_artifact_read(sessions, NULL, "f", name, &out, &type, NULL);
+        free(type);
+        sbx_buffer_free(&out);
+        return r;
+}
+
 static int body(void *data) {
         struct scene *scene = data;
         struct sbx_sessions *sessions = NULL;
@@ -43,6 +68,8 @@ static int body(void *data) {
 
         if (r == 0)
                 r = use(sessions);
+        if (r == 0)
+                r = use_files(sessions);
         sbx_sessions_free(sessions);
         return r;
 }

@@ -33,9 +33,16 @@ static int use(struct sbx_tools *tools) {
                 {"destroy_session", "{\"session_id\":\"none\"}"},
                 {"execute", "{\"code\":\"ok\"}"},
                 {"files", "{\"path\":\"/proc/self/status\"}"},
-                {"list_files", "{\"path\":\"/proc/self/net\",\"pattern\":\"a*\"}"},
+                {"file_list", "{\"path\":\"/proc/self/net\",\"pattern\":\"a*\"}"},
+                {"upload_file", "{\"path\":\"a/b\",\"content_base64\":\"AAAA\"}"},
+                {"upload_file", "{\"path\":\"c\",\"content\":\"text\"}"},
+                {"download_file", "{\"path\":\"a/b\"}"},
+                {"download_file", "{\"path\":\"c\"}"},
+                {"list_files", "{}"},
+                {"execute_python", "{\"code\":\"print 40000\"}"},
+                {"execute_python", "{\"code\":\"plot 5\"}"},
         };
-        static const char *const files[] = {"list_files", "files", NULL};
+        static const char *const files[] = {"file_list", "files", NULL};
         int r = sbx_tools_alias(tools, "files", "file_read", NULL);
 
         if (r == 0)
