@@ -13,13 +13,13 @@ import { program } from "./server.mjs";
 const buildRoot = process.env.SNIPARA_SANDBOX_BUILD_ROOT;
 
 /** A directory for one server: what to start, with which arguments, in which environment. */
-export function makePlace() {
+export function makePlace({ fixtures = true } = {}) {
   const directory = mkdtempSync(join(tmpdir(), "sbx-client-"));
   const [home, project] = ["home", "project"].map((name) => join(directory, name));
   for (const path of [home, project, join(project, ".git")]) mkdirSync(path, { mode: 0o700 });
   const config = join(project, "test.cfg");
-  const fixtures = resolve(buildRoot ?? "", "tests/conformance/context-conformance.so");
-  writeFileSync(config, `plugins = ( { name = "conformance"; path = "${fixtures}"; critical = true; } );\n`,
+  const plugin = resolve(buildRoot ?? "", "tests/conformance/context-conformance.so");
+  writeFileSync(config, fixtures ? `plugins = ( { name = "conformance"; path = "${plugin}"; critical = true; } );\n` : "",
     { mode: 0o600 });
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(SNIPARA_|RLM_|XDG_)/.test(name)));
   if (buildRoot !== undefined) env.SNIPARA_SANDBOX_BUILD_ROOT = buildRoot;
