@@ -85,9 +85,11 @@ static void tell_one(struct mcp_text *out, const char *name, const char *type, c
 }
 
 static void tell_server(struct mcp_http *http, struct mcp_text *out) {
+        struct hs_server *server = __atomic_load_n(&http->hs, __ATOMIC_ACQUIRE);
         struct hs_counts counts = {0};
 
-        hs_server_counts(http->hs, &counts);
+        if (server != NULL)
+                hs_server_counts(server, &counts);
         tell_one(out, "snipara_http_connections_total", "counter", "TCP connections that were accepted.",
                  counts.connections);
         tell_one(out, "snipara_http_connections", "gauge", "TCP connections that are open.", counts.connections_open);

@@ -56,7 +56,7 @@ struct mcp_http {
         const struct sbx_host *host;
         const struct mcp_http_settings *settings;
         struct hs_auth *auth;
-        struct hs_server *hs;
+        struct hs_server *hs; /* atomic: NULL until it has started, when the first requests may be here */
         struct sbx_watch *watch;
         struct hs_route routes[8];
         char *metadata_path, *metadata_url, *metadata; /* RFC 9728; NULL without an issuer */

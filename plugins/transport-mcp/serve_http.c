@@ -124,8 +124,14 @@ static int start_server(struct mcp_http *http, struct sbx_error *err) {
                 .log_data = http,
         };
 
+        struct hs_server *server = NULL;
+        int r;
+
         make_routes(http);
-        return hs_server_start(&hs, http->routes, &http->hs, err);
+        r = hs_server_start(&hs, http->routes, &server, err);
+        /* Requests may be here already. */
+        __atomic_store_n(&http->hs, server, __ATOMIC_RELEASE);
+        return r;
 }
 
 static void http_free(struct mcp_http *http) {
