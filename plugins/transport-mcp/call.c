@@ -7,6 +7,7 @@
  */
 #include "call_private.h"
 
+#include <sha2.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -31,7 +32,6 @@ static void call_free(struct mcp_call *call) {
                 close(call->wake_fd);
         json_decref(call->answers);
         json_decref(call->pending);
-        json_decref(call->arguments);
         json_decref(call->params);
         pthread_mutex_destroy(&call->lock);
         free(call->name);
@@ -54,11 +54,6 @@ void mcp_call_unref(struct mcp_call *call) {
         /* The server may be gone from here on. */
 }
 
-/* `json` is only ever counted, not changed, through what this returns. */
-static json_t *keep_json(const json_t *json) {
-        return json_incref((json_t *)(uintptr_t)json);
-}
-
 static struct mcp_call *call_new(struct mcp_connection *connection, const struct mcp_wish *wish) {
         struct mcp_call *call = malloc(sizeof(*call));
 
@@ -70,15 +65,15 @@ static struct mcp_call *call_new(struct mcp_connection *connection, const struct
                 .kind = wish->kind,
                 .name = strdup(wish->name != NULL ? wish->name : ""),
                 .principal = strdup(mcp_connection_principal(connection)),
-                .arguments = keep_json(wish->arguments),
-                .params = keep_json(wish->params),
+                .params = wish->how->keeps_params ? json_deep_copy(wish->params) : NULL,
                 .capabilities = wish->meta->capabilities,
                 .wake_fd = -1,
         };
         atomic_init(&call->refs, 1);
         pthread_mutex_init(&call->lock, NULL);
         mcp_waiting_join(mcp_server_waiting(call->server));
-        if (call->name == NULL || call->principal == NULL) {
+        if (call->name == NULL || call->principal == NULL ||
+            (wish->how->keeps_params && wish->params != NULL && call->params == NULL)) {
                 mcp_call_unref(call);
                 return NULL;
         }
@@ -121,8 +116,9 @@ void mcp_call_end(struct mcp_call *call) {
         struct sbx_tool_task *task;
 
         pthread_mutex_lock(&call->lock);
+        /* Once; and when it is not there yet, the submitter will see that it is cancelled. */
+        task = call->cancelled || call->ended ? NULL : call->task;
         call->cancelled = true;
-        task = call->ended ? NULL : call->task; /* not there yet: the submitter will see that it is cancelled */
         mcp_call_wake(call);
         pthread_mutex_unlock(&call->lock);
         if (task != NULL)
@@ -229,9 +225,29 @@ void mcp_call_refuse(const struct mcp_message *message, const struct mcp_target 
         mcp_reply_error(target, &message->id, code, err->message, err->hint);
 }
 
+static int hash_dump(const char *data, size_t size, void *hash) {
+        SHA256Update(hash, (const uint8_t *)data, size);
+        return 0;
+}
+
+/* What a request that brings input is known by. The arguments are the same in any order of their keys. */
+static int digest_wish(const struct mcp_wish *wish, char digest[MCP_DIGEST_SIZE]) {
+        const char *name = wish->name != NULL ? wish->name : "";
+        SHA2_CTX hash;
+
+        SHA256Init(&hash);
+        SHA256Update(&hash, (const uint8_t *)&wish->kind, sizeof(wish->kind));
+        SHA256Update(&hash, (const uint8_t *)name, strlen(name) + 1);
+        if (json_object_size(wish->arguments) > 0 &&
+            json_dump_callback(wish->arguments, hash_dump, &hash, JSON_COMPACT | JSON_SORT_KEYS) < 0)
+                return -ENOMEM;
+        SHA256End(&hash, digest);
+        return 0;
+}
+
 /* `responses` is what the request brought of its own accord; may be NULL. */
 static void start_new(struct mcp_connection *connection, const struct mcp_message *message, const struct mcp_wish *wish,
-                      const struct mcp_target *target, const json_t *responses) {
+                      const struct mcp_target *target, const char *digest, const json_t *responses) {
         _cleanup_text_ struct mcp_text arguments = MCP_TEXT(ARGUMENTS_BYTES_MAX);
         struct mcp_call *call = call_new(connection, wish);
         struct sbx_error err = {0};
@@ -240,10 +256,10 @@ static void start_new(struct mcp_connection *connection, const struct mcp_messag
         if (r == 0)
                 r = wish->arguments != NULL ? mcp_text_append_json(&arguments, wish->arguments)
                                             : mcp_text_append_literal(&arguments, "{}");
-        if (r == 0 && responses != NULL) {
-                call->answers = json_copy((json_t *)(uintptr_t)responses);
-                r = call->answers != NULL ? 0 : -ENOMEM;
-        }
+        if (r == 0)
+                memcpy(call->digest, digest, sizeof(call->digest));
+        if (r == 0 && responses != NULL && (call->answers = json_deep_copy(responses)) == NULL)
+                r = -ENOMEM;
         if (r < 0)
                 sbx_error_set(&err, r, "transport-mcp", NULL, "no memory for the request");
         else
@@ -282,6 +298,18 @@ static bool refuse_task(struct mcp_connection *connection, const struct mcp_mess
         return true;
 }
 
+static void start(struct mcp_connection *connection, const struct mcp_message *message, const struct mcp_wish *wish,
+                  const struct mcp_target *target, const json_t *state, const json_t *responses) {
+        char digest[MCP_DIGEST_SIZE] = "";
+
+        if (mcp_is_modern(target->revision) && wish->how->may_ask && digest_wish(wish, digest) < 0)
+                mcp_reply_error(target, &message->id, MCP_INTERNAL_ERROR, "out of memory", NULL);
+        else if (state != NULL)
+                mcp_call_retry(connection, message, wish, target, digest, state, responses);
+        else
+                start_new(connection, message, wish, target, digest, responses);
+}
+
 void mcp_call_start(struct mcp_connection *connection, const struct mcp_message *message, const struct mcp_wish *wish,
                     const struct mcp_target *target) {
         const json_t *responses = NULL, *state = NULL;
@@ -298,10 +326,6 @@ void mcp_call_start(struct mcp_connection *connection, const struct mcp_message 
                                 "params.inputResponses has too many answers, or too large ones", NULL);
         else if (state != NULL && !json_is_string(state))
                 mcp_reply_error(target, &message->id, MCP_INVALID_PARAMS, "params.requestState must be a string", NULL);
-        else if (refuse_task(connection, message, wish, target))
-                return;
-        else if (state != NULL)
-                mcp_call_retry(connection, message, wish, target, state, responses);
-        else
-                start_new(connection, message, wish, target, responses);
+        else if (!refuse_task(connection, message, wish, target))
+                start(connection, message, wish, target, state, responses);
 }

@@ -33,13 +33,14 @@ struct mcp_call_how {
                          */
         bool may_task;  /* tools/call */
         bool cacheable; /* a modern result gets ttlMs and cacheScope */
+        bool keeps_params; /* shape() looks at the request's params, which are copied for it */
 };
 /* What shape() may look at. */
 struct mcp_call_end {
         enum mcp_revision revision;
         const char *name, *principal;
         struct mcp_server *server;
-        const json_t *params; /* kept by the call */
+        const json_t *params; /* NULL, unless the call keeps them */
 };
 
 /* Answers on `target`, sooner or later, unless it is cancelled. */

@@ -11,6 +11,7 @@
 
 #define QUESTION_BYTES_MAX (64u << 20)
 #define QUESTIONS_ON_CONNECTION_MAX 64u
+#define ID_PREFIX "snipara-sandbox/"
 #define ROUNDS_MAX 32 /* how often a client may be asked for the same */
 
 static void json_drop(json_t **json) {
@@ -61,7 +62,7 @@ struct mcp_question {
         struct mcp_call *call;
         const char *key;
         const json_t *request;
-        json_t *response; /* the whole message, with a reference */
+        json_t *response; /* a copy of the message; NULL: none, or no memory */
         bool listed, sent;
         char id[48]; /* a string: the client's own ids are of another kind, or begin otherwise */
 };
@@ -86,7 +87,7 @@ static int list_questions(struct mcp_connection *connection, struct mcp_question
         if (listed + count > QUESTIONS_ON_CONNECTION_MAX)
                 r = -EBUSY;
         for (size_t i = 0; r == 0 && i < count; i++) {
-                snprintf(questions[i].id, sizeof(questions[i].id), "snipara-sandbox/%llu",
+                snprintf(questions[i].id, sizeof(questions[i].id), ID_PREFIX "%llu",
                          (unsigned long long)++connection->questions_asked);
                 questions[i].next = connection->questions;
                 questions[i].listed = true;
@@ -167,18 +168,22 @@ static void withdraw(const struct mcp_exchange *exchange, struct mcp_question *q
 void mcp_call_respond(struct mcp_connection *connection, const struct mcp_message *message) {
         const char *id = json_string_value(json_object_get(message->root, "id"));
         struct mcp_question *question;
+        json_t *response;
 
-        if (id == NULL)
+        if (id == NULL || strncmp(id, ID_PREFIX, strlen(ID_PREFIX)) != 0)
                 return;
+        response = json_deep_copy(message->root);
         pthread_mutex_lock(&connection->lock);
         for (question = connection->questions; question != NULL && strcmp(question->id, id) != 0;)
                 question = question->next;
         if (question != NULL) {
-                question->response = json_incref(message->root);
+                question->response = response;
+                response = NULL;
                 unlist(connection, question);
                 mcp_call_wake(question->call);
         }
         pthread_mutex_unlock(&connection->lock);
+        json_decref(response);
 }
 
 static bool is_cancelled(struct mcp_call *call) {
@@ -325,7 +330,7 @@ int mcp_call_supply(struct mcp_call *call, const json_t *responses) {
 
                 if (!mcp_answer_fits(request, response))
                         continue;
-                if (json_object_set(call->answers, key, response) < 0)
+                if (responses != call->answers && json_object_set_new(call->answers, key, json_deep_copy(response)) < 0)
                         return -ENOMEM;
                 json_object_del(call->pending, key);
         }
@@ -340,7 +345,7 @@ static int begin(struct mcp_call *call, json_t *questions) {
         if (call->wake_fd < 0 && (call->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
                 r = -errno;
         if (r == 0) {
-                call->pending = json_copy(questions);
+                call->pending = json_deep_copy(questions);
                 r = call->pending != NULL ? mcp_call_supply(call, call->answers) : -ENOMEM;
         }
         pthread_mutex_unlock(&call->lock);

@@ -49,13 +49,16 @@ bool mcp_exchange_is_open(struct mcp_exchange *exchange);
 
 /* ---- call.c ---- */
 
+#define MCP_DIGEST_SIZE 65 /* hexadecimal */
+
 struct mcp_call {
         struct mcp_server *server;
         const struct mcp_call_how *how;
         uint32_t kind; /* enum sbx_request_kind */
         char *name, *principal;
-        json_t *arguments, *params; /* with references; `arguments` NULL: none */
-        atomic_uint refs;           /* the submitter, `done`, exchanges, and who looks at it at the moment */
+        json_t *params;               /* a copy, if the method wants one: JSON values are not shared between threads */
+        char digest[MCP_DIGEST_SIZE]; /* of kind, name and arguments, where it may wait for input */
+        atomic_uint refs;             /* the submitter, `done`, exchanges, and who looks at it at the moment */
 
         pthread_mutex_t lock;          /* protects what follows; a connection's lock may be taken under it */
         struct mcp_exchange *exchange; /* with a reference; NULL: attached to no request */
@@ -104,7 +107,7 @@ int mcp_call_become_task(void *data);
 
 /* Waits until the call is woken: 0. -ETIMEDOUT (until_ns of the host's clock), -ECANCELED (`call`), what poll says. */
 int mcp_call_sleep(struct mcp_call *call, const struct sbx_call *limits, uint64_t until_ns);
-/* What the client answers to pending questions, whatever it is: takes what is of the right form. Under call->lock.
+/* What the client answers to pending questions, whatever it is: copies what is of the right form. Under call->lock.
  * -ENOMEM. */
 int mcp_call_supply(struct mcp_call *call, const json_t *responses);
 /* Asks the client of a legacy request, and waits: all of `pending` was answered (0), or not. */
@@ -143,7 +146,7 @@ void mcp_waiting_left(struct mcp_waiting *waiting);
 int mcp_call_wait_input(struct mcp_call *call, const struct sbx_call *limits, struct sbx_error *err);
 /* A request with a requestState: attaches the call that waits for it, or refuses. */
 void mcp_call_retry(struct mcp_connection *connection, const struct mcp_message *message, const struct mcp_wish *wish,
-                    const struct mcp_target *target, const json_t *state, const json_t *responses);
+                    const struct mcp_target *target, const char *digest, const json_t *state, const json_t *responses);
 
 /* ---- tasks.c ---- */
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-round-trip requests of modern clients: a call that needs input waits here, attached to no request, until
- * another request brings the input and the signed state that names the call.
+ * another request brings the input and the signed state that names the call: its random id, the round, the expiry, and
+ * a hash of method, name and arguments, signed for the principal.
  *
- * The state is the call's random id, the round and the expiry, signed for the principal. Method, name and arguments are
- * not in it: they are the waiting call's own, and compared with those of the request that brings the state. Whoever
- * takes a call off the list (a request with its state, the expiry, the end of the server) has it, so a state is good
- * once. */
+ * Whoever takes a call off the list (a request with its state, the expiry, the end of the server) has it, so a state is
+ * good once, and nothing is run twice. */
 #include "call_private.h"
 
 #include <stdlib.h>
 
 #define STATE_PURPOSE "input"
 #define STATE_BYTES_MAX 4096u /* of the token; ours are shorter */
-#define PAYLOAD_BYTES_MAX 128u
+#define PAYLOAD_BYTES_MAX 256u
 #define WAITING_TOTAL_MAX 4096u
 #define ANSWER_BYTES_MAX (64u << 20)
 #define ATTACHING_NS (60ull * 1000000000u)
@@ -137,9 +136,10 @@ static bool leave(struct mcp_waiting *waiting, struct mcp_call *call) {
         return left;
 }
 
-static struct sbx_bytes write_payload(const struct mcp_call *call, char payload[PAYLOAD_BYTES_MAX]) {
-        int size = snprintf(payload, PAYLOAD_BYTES_MAX, "%s %llu %llu", call->waiting_id,
-                            (unsigned long long)call->round, (unsigned long long)call->waiting_until_ns);
+static struct sbx_bytes write_payload(const struct mcp_call *call, const char *digest,
+                                      char payload[PAYLOAD_BYTES_MAX]) {
+        int size = snprintf(payload, PAYLOAD_BYTES_MAX, "%s %llu %llu %s", call->waiting_id,
+                            (unsigned long long)call->round, (unsigned long long)call->waiting_until_ns, digest);
 
         return (struct sbx_bytes){payload, (size_t)size};
 }
@@ -147,7 +147,8 @@ static struct sbx_bytes write_payload(const struct mcp_call *call, char payload[
 /* InputRequiredResult: what is pending, and the state. The caller is the thread that asks. */
 static int write_result(struct mcp_call *call, struct mcp_text *text) {
         char payload[PAYLOAD_BYTES_MAX], *token;
-        int r = mcp_sign(call->server, STATE_PURPOSE, call->principal, write_payload(call, payload), &token);
+        int r = mcp_sign(call->server, STATE_PURPOSE, call->principal, write_payload(call, call->digest, payload),
+                         &token);
 
         if (r < 0)
                 return r;
@@ -220,23 +221,9 @@ int mcp_call_wait_input(struct mcp_call *call, const struct sbx_call *limits, st
 
 /* ---- the request that brings the input ------------------------------------------------------------------ */
 
-static bool same_arguments(const json_t *a, const json_t *b) {
-        if (json_object_size(a) == 0 && json_object_size(b) == 0)
-                return true;
-        return json_equal(a, b);
-}
-
-static bool is_same_request(const struct mcp_call *call, const struct mcp_connection *connection,
-                            const struct mcp_wish *wish) {
-        return call->kind == wish->kind && call->how == wish->how &&
-               strcmp(call->principal, mcp_connection_principal(connection)) == 0 &&
-               strcmp(call->name, wish->name != NULL ? wish->name : "") == 0 &&
-               same_arguments(call->arguments, wish->arguments);
-}
-
-/* Takes the call off the list that waits under exactly this state; with a reference. NULL: none does. */
-static struct mcp_call *take(const struct mcp_connection *connection, const struct mcp_wish *wish,
-                             struct sbx_bytes payload) {
+/* Takes the call off the list that waits under exactly this state; with a reference. NULL: none does. The hash in the
+ * state must be that of the request, too. */
+static struct mcp_call *take(const struct mcp_connection *connection, const char *digest, struct sbx_bytes payload) {
         struct mcp_waiting *waiting = mcp_server_waiting(mcp_connection_server(connection));
         const struct sbx_host *host = mcp_server_settings(waiting->server)->host;
         uint64_t now = host->clock_ns(host->self);
@@ -245,12 +232,12 @@ static struct mcp_call *take(const struct mcp_connection *connection, const stru
 
         pthread_mutex_lock(&waiting->lock);
         for (call = waiting->calls; call != NULL; call = call->waiting_next) {
-                struct sbx_bytes own = write_payload(call, expected);
+                struct sbx_bytes own = write_payload(call, digest, expected);
 
                 if (own.size == payload.size && memcmp(own.data, payload.data, own.size) == 0)
                         break;
         }
-        if (call != NULL && now < call->waiting_until_ns && is_same_request(call, connection, wish)) {
+        if (call != NULL && now < call->waiting_until_ns && strcmp(call->digest, digest) == 0) {
                 remove_call(waiting, call);
                 mcp_call_ref(call);
         } else {
@@ -296,7 +283,8 @@ static void refuse_state(const struct mcp_target *target, const struct mcp_id *i
 }
 
 static void retry(struct mcp_connection *connection, const struct mcp_message *message, const struct mcp_wish *wish,
-                  const struct mcp_target *target, struct sbx_bytes payload, const json_t *responses) {
+                  const struct mcp_target *target, const char *digest, struct sbx_bytes payload,
+                  const json_t *responses) {
         struct mcp_exchange *exchange = NULL;
         struct mcp_call *call;
         struct sbx_error err = {0};
@@ -306,7 +294,7 @@ static void retry(struct mcp_connection *connection, const struct mcp_message *m
                 mcp_call_refuse(message, target, r, &err);
                 return;
         }
-        call = take(connection, wish, payload);
+        call = take(connection, digest, payload);
         if (call == NULL || !attach(call, exchange, responses)) {
                 if (mcp_exchange_claim(exchange))
                         refuse_state(target, &message->id);
@@ -317,7 +305,7 @@ static void retry(struct mcp_connection *connection, const struct mcp_message *m
 }
 
 void mcp_call_retry(struct mcp_connection *connection, const struct mcp_message *message, const struct mcp_wish *wish,
-                    const struct mcp_target *target, const json_t *state, const json_t *responses) {
+                    const struct mcp_target *target, const char *digest, const json_t *state, const json_t *responses) {
         char *payload = NULL;
         size_t size = 0;
         int r = check_state(connection, state, &payload, &size);
@@ -327,6 +315,6 @@ void mcp_call_retry(struct mcp_connection *connection, const struct mcp_message 
         else if (r < 0)
                 refuse_state(target, &message->id);
         else
-                retry(connection, message, wish, target, (struct sbx_bytes){payload, size}, responses);
+                retry(connection, message, wish, target, digest, (struct sbx_bytes){payload, size}, responses);
         free(payload);
 }
