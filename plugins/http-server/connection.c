@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections: what each does, until when, and whether its client is still there. libmicrohttpd does not look at a
  * connection that waits for an answer, so the loop watches every socket itself, beside it. */
+#include <linux/sockios.h>
 #include <linux/tcp.h> /* struct tcp_info of the C library lacks tcpi_bytes_acked */
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -13,24 +14,33 @@ static uint64_t time_limit(const struct hs_limits *limits, enum hs_phase phase) 
                 return limits->idle_ns;
         case HS_RECEIVING:
                 return limits->request_ns;
+        case HS_WAITING:
         case HS_WRITING:
                 return limits->write_ns;
-        case HS_WAITING:
         case HS_DOOMED:
                 break;
         }
         return 0;
 }
 
-/* How much the client has taken so far; false: can't be told. */
-static bool acknowledged(const struct hs_connection *connection, uint64_t *ret) {
+/* Whether the client has taken something since the last look, or need not have: then it has time until the next. */
+static bool makes_progress(struct hs_connection *connection) {
+        enum hs_phase phase = connection->phase;
         struct tcp_info info = {0};
         socklen_t size = sizeof(info);
+        int unsent = 0;
+        bool progress;
 
+        if (phase == HS_WAITING && (ioctl(connection->fd, SIOCOUTQ, &unsent) < 0 || unsent == 0)) {
+                hs_connection_phase(connection, phase);
+                return true;
+        }
         if (getsockopt(connection->fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
                 return false;
-        *ret = info.tcpi_bytes_acked;
-        return true;
+        progress = info.tcpi_bytes_acked != connection->acknowledged;
+        hs_connection_phase(connection, phase);
+        connection->acknowledged = info.tcpi_bytes_acked;
+        return progress;
 }
 
 void hs_connection_phase(struct hs_connection *connection, enum hs_phase phase) {
@@ -86,23 +96,18 @@ static void too_slow(struct hs_connection *connection) {
 }
 
 static void check_deadline(struct hs_connection *connection) {
-        uint64_t taken = 0;
-
         switch (connection->phase) {
         case HS_RECEIVING:
                 too_slow(connection);
                 break;
+        case HS_WAITING:
         case HS_WRITING:
-                if (acknowledged(connection, &taken) && taken != connection->acknowledged) {
-                        hs_connection_phase(connection, HS_WRITING);
-                        connection->acknowledged = taken;
+                if (makes_progress(connection))
                         break;
-                }
                 hs_count_refusal(connection->server, HS_REFUSED_SLOW);
                 hs_connection_doom(connection);
                 break;
         case HS_IDLE:
-        case HS_WAITING:
         case HS_DOOMED:
                 hs_connection_doom(connection);
                 break;

@@ -142,13 +142,15 @@ static void turn_away(struct hs_server *server, int fd) {
         close(fd);
 }
 
-static void set_socket_options(const struct hs_server *server, int fd) {
-        unsigned give_up_ms = (unsigned)(server->limits.write_ns / HS_NS_PER_MS);
-        int on = 1;
+/* A client whose machine has gone says nothing: after two minutes the kernel asks. */
+static void set_socket_options(int fd) {
+        int on = 1, idle_s = 60, interval_s = 15, probes = 4;
 
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-        setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof(give_up_ms));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+        setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
 static void format_address(const struct sockaddr_storage *peer, char address[HS_ADDRESS_SIZE]) {
@@ -181,7 +183,7 @@ int hs_adopt(struct hs_server *server, int fd, const struct sockaddr_storage *pe
         connection->fd = fd;
         connection->peer = *peer;
         format_address(peer, connection->address);
-        set_socket_options(server, fd);
+        set_socket_options(fd);
         /* hs_connection_notify takes it from `adding` when libmicrohttpd has taken the socket. */
         server->adding = connection;
         if (MHD_add_connection(server->daemon, fd, (const struct sockaddr *)peer, peer_size) != MHD_YES) {

@@ -18,7 +18,8 @@
 struct job {
         struct job *next;
         struct hs_exchange *exchange;
-        void (*run)(struct hs_exchange *exchange);
+        void (*run)(struct hs_exchange *exchange, void *data);
+        void *data;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,13 +31,14 @@ static atomic_uint gone_count, held_count;
 static const struct hs_header plain[] = {{"Content-Type", "text/plain"}, {NULL, NULL}};
 static const struct hs_header events[] = {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}, {NULL}};
 
-static void later(struct hs_exchange *exchange, void (*run)(struct hs_exchange *exchange)) {
+static void later(struct hs_exchange *exchange, void (*run)(struct hs_exchange *exchange, void *data), void *data) {
         struct job *job = calloc(1, sizeof(*job));
 
         if (job == NULL)
                 abort();
         job->exchange = hs_ref(exchange);
         job->run = run;
+        job->data = data;
         pthread_mutex_lock(&lock);
         *jobs_end = job;
         jobs_end = &job->next;
@@ -60,14 +62,14 @@ static void *answer(void *data) {
                 pthread_mutex_unlock(&lock);
                 if (job == NULL)
                         return NULL;
-                job->run(job->exchange);
+                job->run(job->exchange, job->data);
                 hs_unref(job->exchange);
                 free(job);
         }
 }
 
 /* What came in, as the server has it. */
-static void respond_echo(struct hs_exchange *exchange) {
+static void respond_echo(struct hs_exchange *exchange, void *data) {
         const char *names[] = {"X-Test", "Content-Type", "Host"};
         struct sbx_bytes body = hs_body(exchange);
         char *text = NULL;
@@ -89,11 +91,11 @@ static void respond_echo(struct hs_exchange *exchange) {
 }
 
 static void echo(void *data, struct hs_exchange *exchange) {
-        respond_echo(exchange);
+        respond_echo(exchange, NULL);
 }
 
 static void echo_later(void *data, struct hs_exchange *exchange) {
-        later(exchange, respond_echo);
+        later(exchange, respond_echo, NULL);
 }
 
 static unsigned number(struct hs_exchange *exchange, const char *name, unsigned otherwise) {
@@ -109,7 +111,7 @@ static unsigned number(struct hs_exchange *exchange, const char *name, unsigned 
 
 /* ?count=N&size=B&pause=MS: pieces "data: I xxx\n\n"; ?abandon=1: the last reference goes before the end. Says how far
  * it came. */
-static void run_stream(struct hs_exchange *exchange) {
+static void run_stream(struct hs_exchange *exchange, void *data) {
         unsigned count = number(exchange, "count", 3), size = number(exchange, "size", 0);
         unsigned pause_ms = number(exchange, "pause", 0);
         char *filler = malloc(size + 1);
@@ -136,7 +138,7 @@ static void run_stream(struct hs_exchange *exchange) {
 
 static void stream(void *data, struct hs_exchange *exchange) {
         hs_stream(exchange, 200, events);
-        later(exchange, run_stream);
+        later(exchange, run_stream, NULL);
 }
 
 /* Holds the exchange until its client has gone. */
@@ -153,15 +155,24 @@ static void hold(void *data, struct hs_exchange *exchange) {
         hs_on_gone(hs_ref(exchange), went, exchange);
 }
 
-/* Registers, unregisters, and answers: `went` must not be called. */
-static void respond_unheld(struct hs_exchange *exchange) {
+/* Registers, unregisters, and answers. What was registered is freed, so that a sanitizer sees a call that comes late. */
+static void note(void *data) {
+        atomic_fetch_add((atomic_uint *)data, 1);
+}
+
+static void respond_unheld(struct hs_exchange *exchange, void *data) {
         hs_on_gone(exchange, NULL, NULL);
-        respond_echo(exchange);
+        free(data);
+        respond_echo(exchange, NULL);
 }
 
 static void unhold(void *data, struct hs_exchange *exchange) {
-        hs_on_gone(exchange, went, exchange);
-        later(exchange, respond_unheld);
+        atomic_uint *notes = calloc(1, sizeof(*notes));
+
+        if (notes == NULL)
+                abort();
+        hs_on_gone(exchange, note, notes);
+        later(exchange, respond_unheld, notes);
 }
 
 static void forget(void *data, struct hs_exchange *exchange) {

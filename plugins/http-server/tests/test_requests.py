@@ -102,7 +102,7 @@ MALFORMED = {
     "no version": lines("GET /echo", HOST, "", ""),
 }
 # Not HTTP at all: the connection is closed without a word.
-NONSENSE = (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"hello\r\n\r\n", b"\0\0\r\n\r\n",
+NONSENSE = (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"hello\r\n\r\n",
             b"SSH-2.0-OpenSSH\r\n")
 OTHER = {
     "HTTP/2.0": (505, lines("GET /echo HTTP/2.0", HOST, "", "")),
