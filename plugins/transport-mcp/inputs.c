@@ -269,7 +269,7 @@ static int check_state(const struct mcp_connection *connection, const json_t *st
                        size_t *ret_size) {
         const char *token = json_string_value(state);
 
-        if (json_string_length(state) > STATE_BYTES_MAX || strlen(token) != json_string_length(state))
+        if (token == NULL || json_string_length(state) > STATE_BYTES_MAX || strlen(token) != json_string_length(state))
                 return -EINVAL;
         return mcp_verify(mcp_connection_server(connection), STATE_PURPOSE, mcp_connection_principal(connection), token,
                           ret_payload, ret_size);
