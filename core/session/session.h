@@ -121,8 +121,8 @@ int sbx_sessions_artifact_read(struct sbx_sessions *sessions, const char *princi
 /* ---- news, readiness, figures ---- */
 
 /* Called when the state of a session may have changed what its resources give (an execution ended, a file was written,
- * it ended): `uri_prefix` is "repl://SESSION/". `list_changed`: and which there are; told once each
- * time that somebody has listed the artifacts of a session. By the thread that did it; must not block. To be set before the first call. */
+ * it ended): `uri_prefix` is "repl://SESSION/". `list_changed`: and which there are; told once each time that somebody
+ * has listed the artifacts of a session. By the thread that did it; must not block. To be set before the first call. */
 struct sbx_session_observer {
         void *data;
         void (*changed)(void *data, const char *principal, const char *uri_prefix, bool list_changed);

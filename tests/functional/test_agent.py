@@ -101,7 +101,7 @@ class Mcp(RunCase):
         process.stdin.write('{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
         names = {tool["name"] for tool in self.ask(process, 2, "tools/list", {})["tools"]}
         self.assertLessEqual({"snipara_agent_run", "snipara_agent_status", "snipara_agent_cancel"}, names)
-        self.assertTrue(names.isdisjoint({"file_read", "list_files", "FINAL", "snipara_sub_complete"}), names)
+        self.assertTrue(names.isdisjoint({"file_read", "file_list", "FINAL", "snipara_sub_complete"}), names)
 
         def call(number, name, **arguments):
             result = self.ask(process, number, "tools/call", {"name": name, "arguments": arguments})

@@ -82,8 +82,8 @@ class Survey(RunCase):
         for name in ("llm_query", "FINAL", "tools."):
             self.assertIn(name, system)
         names = {tool["function"]["name"] for tool in first["tools"]}
-        self.assertLessEqual({"execute_python", "file_read", "list_files", "snipara_sub_complete"}, names)
-        self.assertTrue(names.isdisjoint({"destroy_session", "snipara_agent_run", "execute"}), names)
+        self.assertLessEqual({"execute_python", "file_read", "file_list", "snipara_sub_complete"}, names)
+        self.assertTrue(names.isdisjoint({"destroy_session", "snipara_agent_run", "execute", "upload_file"}), names)
 
     def test_anthropic(self):
         """The same over Anthropic's Messages API."""
