@@ -155,6 +155,78 @@ static void failures_are_told_and_retried(void **state) {
         sbx_pool_free(pool); /* also while the thread waits */
 }
 
+/* Until sbx_pool_ready answers that. */
+static void wait_until_ready_is(struct sbx_pool *pool, int wanted) {
+        for (int i = 0; i < 60000 && sbx_pool_ready(pool, NULL) != wanted; i++)
+                usleep(1000);
+        assert_int_equal(sbx_pool_ready(pool, NULL), wanted);
+}
+
+static void warms_before_the_first_take(void **state) {
+        struct plain_backend backend = {0};
+        struct sbx_pool *pool = new_pool(&backend, 2);
+        struct sbx_metrics metrics = {0};
+        unsigned ready = 0, size = 0;
+
+        sbx_pool_measure(pool, &metrics);
+        assert_int_equal(sbx_pool_ready(pool, NULL), -EAGAIN);
+        sbx_pool_warm(pool);
+        wait_until_ready_is(pool, 0);
+        for (int i = 0; i < 60000 && ready < 2; i++) {
+                sbx_pool_figures(pool, &ready, &size);
+                usleep(1000);
+        }
+        assert_int_equal(ready, 2);
+        assert_int_equal(size, 2);
+        assert_int_equal(atomic_load(&backend.started), 2);
+        sbx_guest_free(take(pool, &plain_spec));
+        assert_int_equal(sbx_pool_ready(pool, NULL), 0);
+        sbx_pool_free(pool);
+        assert_int_equal(metrics.pool_hits, 1);
+        assert_int_equal(metrics.pool_misses, 0);
+        assert_true(metrics.guests_started >= 2);
+        assert_int_equal(metrics.guest_failures, 0);
+}
+
+static void tells_why_it_is_not_ready(void **state) {
+        struct plain_backend backend = {0};
+        struct sbx_pool *pool = new_pool(&backend, 1);
+        struct sbx_metrics metrics = {0};
+        struct sbx_error err = {0};
+
+        sbx_pool_measure(pool, &metrics);
+        atomic_store(&backend.fail, 1);
+        sbx_pool_warm(pool);
+        for (int i = 0; i < 60000 && sbx_metric_get(&metrics.guest_failures) == 0; i++)
+                usleep(1000);
+        assert_int_equal(sbx_metric_get(&metrics.guest_failures), 1);
+        wait_until_ready_is(pool, 0); /* it tries again, and the failure is forgotten */
+        sbx_pool_free(pool);
+
+        backend = (struct plain_backend){0};
+        pool = new_pool(&backend, 1);
+        atomic_store(&backend.fail, 1000000);
+        sbx_pool_warm(pool);
+        for (int i = 0; i < 60000 && err.code == 0; i++) {
+                if (sbx_pool_ready(pool, &err) == -EAGAIN && strcmp(err.message, "told to fail") != 0)
+                        err = (struct sbx_error){0};
+                usleep(1000);
+        }
+        assert_string_equal(err.message, "told to fail");
+        sbx_pool_free(pool);
+}
+
+/* Without a pool each session starts a guest: there is nothing to wait for. */
+static void is_ready_without_a_pool(void **state) {
+        struct plain_backend backend = {0};
+        struct sbx_pool *pool = new_pool(&backend, 0);
+
+        sbx_pool_warm(pool);
+        assert_int_equal(sbx_pool_ready(pool, NULL), 0);
+        sbx_pool_free(pool);
+        assert_int_equal(atomic_load(&backend.started), 0);
+}
+
 static void ends_while_it_refills(void **state) {
         for (int i = 0; i < 10; i++) {
                 struct plain_backend backend = {0};
@@ -225,6 +297,9 @@ int main(void) {
                 cmocka_unit_test(other_runtimes_are_started_afresh),
                 cmocka_unit_test(dead_guests_are_not_handed_out),
                 cmocka_unit_test(failures_are_told_and_retried),
+                cmocka_unit_test(warms_before_the_first_take),
+                cmocka_unit_test(tells_why_it_is_not_ready),
+                cmocka_unit_test(is_ready_without_a_pool),
                 cmocka_unit_test(ends_while_it_refills),
                 cmocka_unit_test(many_takers),
                 cmocka_unit_test(size_is_checked),
