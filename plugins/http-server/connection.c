@@ -8,6 +8,10 @@
 
 #include "internal.h"
 
+/* For a request that its client ended in the middle: what has arrived is read by then. */
+#define CLOSED_MS 20u
+#define CLOSED_LOOKS 50u
+
 static uint64_t time_limit(const struct hs_limits *limits, enum hs_phase phase) {
         switch (phase) {
         case HS_IDLE:
@@ -49,6 +53,9 @@ void hs_connection_phase(struct hs_connection *connection, enum hs_phase phase) 
 
         if (connection->phase == HS_DOOMED)
                 return;
+        /* libmicrohttpd misses an end that comes together with the last bytes. */
+        if (connection->peer_closed && (phase == HS_IDLE || phase == HS_RECEIVING))
+                limit = CLOSED_MS * HS_NS_PER_MS;
         connection->phase = phase;
         connection->deadline_ns = limit > 0 ? server->now_ns + limit : UINT64_MAX;
         connection->acknowledged = 0;
@@ -95,10 +102,22 @@ static void too_slow(struct hs_connection *connection) {
         hs_connection_doom(connection);
 }
 
+/* The event may be about bytes that libmicrohttpd has read already. */
+static bool has_input(const struct hs_connection *connection) {
+        int bytes = 0;
+
+        return ioctl(connection->fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 static void check_deadline(struct hs_connection *connection) {
         switch (connection->phase) {
         case HS_RECEIVING:
-                too_slow(connection);
+                if (!connection->peer_closed)
+                        too_slow(connection);
+                else if (has_input(connection) && !connection->dead && connection->closed_looks++ < CLOSED_LOOKS)
+                        hs_connection_phase(connection, HS_RECEIVING);
+                else
+                        hs_connection_doom(connection);
                 break;
         case HS_WAITING:
         case HS_WRITING:
@@ -123,13 +142,6 @@ void hs_connections_look(struct hs_server *server) {
         }
 }
 
-/* The event may be about bytes that libmicrohttpd has read already. */
-static bool has_input(const struct hs_connection *connection) {
-        int bytes = 0;
-
-        return ioctl(connection->fd, FIONREAD, &bytes) == 0 && bytes > 0;
-}
-
 void hs_connection_event(struct hs_connection *connection, uint32_t events) {
         struct hs_exchange *exchange = connection->exchange;
 
@@ -143,6 +155,8 @@ void hs_connection_event(struct hs_connection *connection, uint32_t events) {
                 else
                         connection->more_input = true;
         }
+        if (connection->peer_closed && (connection->phase == HS_IDLE || connection->phase == HS_RECEIVING))
+                hs_connection_phase(connection, connection->phase);
         if (!connection->peer_closed || exchange == NULL || connection->phase == HS_RECEIVING)
                 return;
         if (connection->dead)

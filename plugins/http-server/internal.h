@@ -55,7 +55,7 @@ struct hs_server {
         pthread_mutex_t lock;
         pthread_cond_t changed;                  /* `active` */
         struct hs_exchange *ready, **ready_end;  /* lock: have something for the loop */
-        unsigned active;                         /* lock: exchanges that are with a handler or being answered */
+        unsigned active;                         /* lock: exchanges that are not over */
         bool stopping;                           /* lock: close everything */
         atomic_bool draining;
         atomic_uint_fast64_t counts[4 + 16]; /* enum hs_count, then enum hs_refusal */
@@ -78,6 +78,7 @@ struct hs_connection {
         int fd;
         enum hs_phase phase;
         bool peer_closed; /* the client will send no more */
+        unsigned closed_looks; /* how often input was found after that */
         bool dead;        /* nor take anything */
         bool more_input;  /* came while a request was being answered */
         bool used;        /* a request has been answered */

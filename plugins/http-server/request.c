@@ -23,6 +23,9 @@ void *hs_request_begin(void *data, const char *uri, struct MHD_Connection *mhd) 
                 return NULL;
         if (connection->phase != HS_RECEIVING)
                 hs_connection_phase(connection, HS_RECEIVING);
+        pthread_mutex_lock(&connection->server->lock);
+        connection->server->active++;
+        pthread_mutex_unlock(&connection->server->lock);
         connection->exchange = exchange;
         connection->more_input = false;
         exchange->uri = uri;
@@ -145,16 +148,11 @@ static enum MHD_Result answer(struct hs_exchange *exchange, struct MHD_Connectio
 
 /* The request is whole. */
 static enum MHD_Result handle(struct hs_exchange *exchange, struct MHD_Connection *mhd) {
-        struct hs_server *server = exchange->server;
-
         if (exchange->refused.status != 0)
                 return exchange->answered ? MHD_YES : send_refusal(exchange, mhd);
         if (!exchange->handled) {
                 exchange->handled = true;
                 hs_connection_phase(exchange->connection, HS_WAITING);
-                pthread_mutex_lock(&server->lock);
-                server->active++;
-                pthread_mutex_unlock(&server->lock);
                 hs_ref(exchange);
                 exchange->route->handle(exchange->route->data, exchange);
                 hs_unref(exchange);
@@ -192,12 +190,10 @@ void hs_request_completed(void *data, struct MHD_Connection *mhd, void **context
         connection->exchange = NULL;
         connection->used = true;
         server->bodies -= exchange->body_capacity;
-        if (exchange->handled) {
-                pthread_mutex_lock(&server->lock);
-                server->active--;
+        pthread_mutex_lock(&server->lock);
+        if (--server->active == 0)
                 pthread_cond_broadcast(&server->changed);
-                pthread_mutex_unlock(&server->lock);
-        }
+        pthread_mutex_unlock(&server->lock);
         hs_connection_phase(connection, connection->more_input ? HS_RECEIVING : HS_IDLE);
         hs_exchange_over(exchange);
 }

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -15,10 +14,9 @@ class Server:
     """A server with the given settings ("name=value"); `with Server(...) as server`."""
 
     def __init__(self, *settings, metadata=False):
+        self.log_file = tempfile.TemporaryFile()
         self.process = subprocess.Popen([HOST, *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=tempfile.TemporaryFile(), text=True)
-        self.log_file = self.process.stderr
-        self.errors = self.process.args
+                                        stderr=self.log_file, text=True)
         self.metadata = self.process.stdout.readline().strip() if metadata else None
         self.url = self.process.stdout.readline().strip()
         if self.url.startswith("http"):
@@ -31,7 +29,12 @@ class Server:
         self.process.stdin.close()
         code = self.process.wait(WAIT)
         self.process.stdout.close()
+        self.log_file.close()
         assert code == 0 or not self.url.startswith("http"), "the host ended with %d" % code
+
+    def log(self):
+        self.log_file.seek(0)
+        return self.log_file.read().decode()
 
     def command(self, line):
         self.process.stdin.write(line + "\n")
