@@ -77,11 +77,11 @@ struct hs_connection {
         struct MHD_Connection *mhd; /* NULL: not begun */
         int fd;
         enum hs_phase phase;
-        bool peer_closed; /* the client will send no more */
+        bool peer_closed;      /* the client will send no more */
         unsigned closed_looks; /* how often input was found after that */
-        bool dead;        /* nor take anything */
-        bool more_input;  /* came while a request was being answered */
-        bool used;        /* a request has been answered */
+        bool dead;             /* nor take anything */
+        bool more_input;       /* came while a request was being answered */
+        bool used;             /* a request has been answered */
         uint64_t deadline_ns;
         uint64_t acknowledged; /* bytes, when the deadline of a response was last set */
         struct hs_exchange *exchange;
