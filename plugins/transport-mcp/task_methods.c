@@ -78,11 +78,6 @@ static const char *admit(const struct mcp_message *message, const struct mcp_met
         _cleanup_text_ struct mcp_text data = MCP_TEXT(1024);
         const json_t *id = json_object_get(message->params, "taskId");
 
-        if (!mcp_is_modern(target->revision)) {
-                mcp_reply_error(target, &message->id, MCP_METHOD_NOT_FOUND,
-                                "tasks are part of the modern revisions of the protocol only", NULL);
-                return NULL;
-        }
         if ((meta->capabilities & SBX_CLIENT_TASKS) == 0) {
                 mcp_required_capabilities(SBX_CLIENT_TASKS, &data);
                 mcp_reply_error_data(target, &message->id, MCP_MISSING_CAPABILITY,

@@ -53,6 +53,14 @@ void test_directory_remove(struct test_directory *directory) {
         check(rmdir(directory->path) == 0, directory->path);
 }
 
+void test_directory_remove_inner(const struct test_directory *directory, const char *name) {
+        char path[512];
+
+        join(directory, name, path);
+        empty(path, 1);
+        check(rmdir(path) == 0, path);
+}
+
 void test_directory_write(const struct test_directory *directory, const char *name, const void *data, size_t size) {
         char path[512];
         int fd;

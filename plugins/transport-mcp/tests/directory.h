@@ -12,6 +12,8 @@ struct test_directory {
 void test_directory_make(struct test_directory *directory);
 /* With everything in it, two levels deep. */
 void test_directory_remove(struct test_directory *directory);
+/* A directory in it, with its files. */
+void test_directory_remove_inner(const struct test_directory *directory, const char *name);
 void test_directory_write(const struct test_directory *directory, const char *name, const void *data, size_t size);
 /* Makes a file look as if it was written that long ago. */
 void test_directory_age(const struct test_directory *directory, const char *name, long seconds);

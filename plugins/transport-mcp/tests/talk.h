@@ -7,6 +7,7 @@
  *      ["gate"]                       waits for talk_open_gate, or until it is cancelled
  *      ["cancelled"]                  waits until it is cancelled
  *      ["end", -71, "text"]           ends with a status that is not 0
+ *      ["result", {...}]              ends with this result
  *
  * A tool that comes to the end of its steps gives a text of what came of them: "task=1;ask=0:{...};". */
 #pragma once
