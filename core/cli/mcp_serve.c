@@ -67,7 +67,8 @@ static void announce(const struct announcement *announcement, const char *addres
                                    "  other clients: snipara-sandbox init --client NAME --url %.*s%s\n", (int)size - 1,
                                    address, token ? " --token-variable VARIABLE" : "");
         (void)sbx_cli_print_styled(err, SBX_CLI_DIM, "  Ctrl-C or SIGTERM ends: what is under way may finish first.\n");
-        (void)sbx_fd_write_all(announcement->output_fd, (struct sbx_bytes){address, size}, NULL);
+        if (!announcement->cli->out.terminal) /* who looks at it has just been told */
+                (void)sbx_fd_write_all(announcement->output_fd, (struct sbx_bytes){address, size}, NULL);
 }
 
 static void *await_address(void *data) {
