@@ -33,7 +33,7 @@ static const struct method methods[] = {
         {"subscriptions/listen", MCP_REQUEST, MODERN, false, mcp_subscriptions_listen},
         {"server/discover", MCP_REQUEST, MODERN, false, mcp_method_discover},
         {"initialize", MCP_REQUEST, LEGACY, true, mcp_method_initialize},
-        {"notifications/cancelled", MCP_NOTIFICATION, BOTH, false, mcp_method_cancelled},
+        {"notifications/cancelled", MCP_NOTIFICATION, BOTH, true, mcp_method_cancelled},
         {"notifications/initialized", MCP_NOTIFICATION, LEGACY, false, mcp_method_passed_over},
         {"notifications/roots/list_changed", MCP_NOTIFICATION, LEGACY, false, mcp_method_passed_over},
 };

@@ -228,6 +228,19 @@ static void test_cancelled_retry(void **test) {
         free(state);
 }
 
+/* Modern clients begin without `initialize`, and their notifications need not say what they are. */
+static void test_cancelled(void **test) {
+        static const char call[] = STEPS("[\"cancelled\"]," ASK_NAME);
+        struct talk *talk = *test;
+
+        talk_request(talk, NULL, 1, "tools/call", call, ALL);
+        talk_say(talk, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}");
+        fake_host_await_cancel(&talk->fake, 0);
+        mcp_connection_cancel(talk->connection);
+        mcp_connection_wait(talk->connection);
+        assert_int_equal(talk_pending(talk, 1, NULL), 0);
+}
+
 static void test_expiry(void **test) {
         static const char call[] = STEPS(ASK_NAME);
         struct talk *talk = *test;
@@ -515,6 +528,7 @@ int main(void) {
                 INPUT_TEST(test_two_retries),
                 INPUT_TEST(test_survives_connection),
                 INPUT_TEST(test_cancelled_retry),
+                INPUT_TEST(test_cancelled),
                 INPUT_TEST(test_expiry),
                 INPUT_TEST(test_too_many),
                 INPUT_TEST(test_capabilities),
