@@ -311,6 +311,7 @@ def test_draining():
         busy.sendall(request("/stream?count=2&pause=1000"))
         server.wait_for(lambda counts: counts["requests"] == 2)
         server.command("drain")
+        server.counts()  # commands are done one after another
         idle.sendall(request())
         response = read_response(idle)
         assert response.status == 503 and response.headers["connection"] == "close", response
