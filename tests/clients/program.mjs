@@ -19,7 +19,9 @@ export function makePlace({ fixtures = true } = {}) {
   for (const path of [home, project, join(project, ".git")]) mkdirSync(path, { mode: 0o700 });
   const config = join(project, "test.cfg");
   const plugin = resolve(buildRoot ?? "", "tests/conformance/context-conformance.so");
-  writeFileSync(config, fixtures ? `plugins = ( { name = "conformance"; path = "${plugin}"; critical = true; } );\n` : "",
+  // On a busy machine, code that was interrupted may need its time to come back.
+  const settings = 'interrupt_grace = "1m";\n';
+  writeFileSync(config, settings + (fixtures ? `plugins = ( { name = "conformance"; path = "${plugin}"; critical = true; } );\n` : ""),
     { mode: 0o600 });
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(SNIPARA_|RLM_|XDG_)/.test(name)));
   if (buildRoot !== undefined) env.SNIPARA_SANDBOX_BUILD_ROOT = buildRoot;
