@@ -134,7 +134,7 @@ static void tell_protocol(struct mcp_http *http, struct mcp_text *out) {
 }
 
 static void tell_latency(const struct http_figures *figures, struct mcp_text *out) {
-        static const char name[] = "snipara_mcp_request_seconds";
+        static const char name[] = "snipara_mcp_request_duration_seconds";
 
         head(out, name, "histogram", "From a request's last byte to its answer, by method.");
         for (unsigned method = 0; method < HTTP_METHODS; method++) {

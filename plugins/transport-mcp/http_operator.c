@@ -9,19 +9,21 @@ void http_health(void *data, struct hs_exchange *hs) {
         http_answer(hs, 200, "text/plain; charset=utf-8", MCP_LITERAL("ok\n"));
 }
 
-/* Says only whether, not why: everybody may ask. The reason is in the log. */
+/* Says only whether, not why: everybody may ask. The log has the reason, once for each time that it gets lost. */
 void http_ready(void *data, struct hs_exchange *hs) {
         struct mcp_http *http = data;
         struct sbx_error err = {0};
         int r = http->host->ready(http->host->self, &err);
+        bool broken = r < 0 && r != -EAGAIN,
+             was_broken = __atomic_exchange_n(&http->not_ready, broken, __ATOMIC_RELAXED);
 
         if (r == 0)
                 http_answer(hs, 200, "text/plain; charset=utf-8", MCP_LITERAL("ready\n"));
         else if (r == -EAGAIN)
                 http_answer(hs, 503, "text/plain; charset=utf-8", MCP_LITERAL("starting\n"));
         else
-                http_answer(hs, 503, "text/plain; charset=utf-8", MCP_LITERAL("not ready: see the server's log\n"));
-        if (r < 0 && r != -EAGAIN)
+                http_answer(hs, 503, "text/plain; charset=utf-8", MCP_LITERAL("not ready: the log has the reason\n"));
+        if (broken && !was_broken)
                 http->host->log(http->host->self, SBX_LOG_WARNING, err.message);
 }
 

@@ -63,6 +63,7 @@ struct mcp_http {
         struct http_figures figures;
         struct http_params params;
         uint64_t replay_total; /* atomic: bytes that all sessions keep */
+        bool not_ready;        /* atomic: as /readyz was answered last */
 
         pthread_t keeper;
         pthread_mutex_t lock;   /* protects what follows */

@@ -595,7 +595,7 @@ def test_health_and_figures():
         assert "fake 1" in lines  # of the core
         for line in ('snipara_mcp_requests_total{era="legacy"} 3', 'snipara_mcp_requests_total{era="modern"} 1',
                      'snipara_http_refused_total{reason="host"} 1', "snipara_mcp_http_sessions 1",
-                     'snipara_mcp_request_seconds_count{method="tools/call"} 2'):
+                     'snipara_mcp_request_duration_seconds_count{method="tools/call"} 2'):
             assert line in lines, (line, lines)
         names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
         assert len(names) == len(set(names))
