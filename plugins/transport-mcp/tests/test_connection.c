@@ -133,6 +133,73 @@ static void test_no_batch(void **test) {
         }
 }
 
+/* ---- eras ---------------------------------------------------------------------------------------------- */
+
+static void check_tools(struct client *client, const char *id, bool modern) {
+        char expected[2048];
+
+        snprintf(expected, sizeof(expected), J "\"id\":%s,\"result\":{%s\"tools\":%s}}\n", id,
+                 modern ? COMPLETE "\"ttlMs\":60000,\"cacheScope\":\"public\",\"_meta\":{" SERVER "}," : "",
+                 fake_tools);
+        client_check_sent(client, expected);
+}
+
+/* Clients that try what the server speaks, on one pipe: any order, and neither era disturbs the other. */
+static void test_both_eras(void **test) {
+        struct client *client = *test;
+
+        client_receive(client, MODERN("1", "tools/list", ""));
+        check_tools(client, "1", true);
+        client_receive(client, REQUEST("2", "tools/list", ""));
+        client_check_error(client, "2", -32600, "initialize");
+        client_initialize(client, "2025-06-18");
+        client_receive(client, REQUEST("3", "tools/list", ""));
+        check_tools(client, "3", false);
+        client_receive(client, MODERN("4", "tools/list", ""));
+        check_tools(client, "4", true);
+        client_receive(client, CALL("5", ""));
+        client_receive(client, MODERN("6", "tools/call", ",\"name\":\"echo\""));
+        client_receive(client, J "\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":6}}");
+        fake_host_end(&client->fake, 1, -ECANCELED, "cancelled");
+        client_check_silent(client);
+        fake_host_end(&client->fake, 0, 0, "{}");
+        client_check_sent(client, J "\"id\":5,\"result\":{}}\n");
+}
+
+static void test_modern_in_a_batch(void **test) {
+        struct client *client = *test;
+
+        client_initialize(client, "2025-03-26");
+        client_receive(client, "[" MODERN("1", "tools/list", "") "]");
+        client_check_sent(client,
+                          "[" J "\"id\":1,\"error\":{\"code\":-32600,\"message\":\"tools/list: this revision of the "
+                          "protocol has no batches\"}}]\n");
+}
+
+/* A modern HTTP request is modern whatever it says; an HTTP session is legacy whatever a message says. */
+static void test_other_kinds(void **test) {
+        struct client *request = client_make(), *session = client_make();
+
+        client_open(request, MCP_CONNECTION_REQUEST);
+        client_receive(request, REQUEST("1", "tools/list", ""));
+        client_check_error(request, "1", -32602, "params._meta");
+        client_receive(request, REQUEST("2", "initialize", "\"protocolVersion\":\"2025-11-25\""));
+        client_check_error(request, "2", -32601, "no such method");
+        client_receive(request, "[" MODERN("1", "tools/list", "") "]");
+        client_check_error(request, "null", -32600, "batches");
+        client_receive(request, MODERN("3", "tools/list", ""));
+        check_tools(request, "3", true);
+        client_close(request);
+
+        client_open(session, MCP_CONNECTION_SESSION);
+        client_receive(session, MODERN("1", "server/discover", ""));
+        client_check_error(session, "1", -32601, "no such method");
+        client_initialize(session, "2025-11-25");
+        client_receive(session, MODERN("3", "tools/list", ""));
+        check_tools(session, "3", false);
+        client_close(session);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_initialize, client_setup, client_teardown),
@@ -141,6 +208,9 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_batch, client_setup, client_teardown),
                 cmocka_unit_test_setup_teardown(test_large_batch, client_setup, client_teardown),
                 cmocka_unit_test(test_no_batch),
+                cmocka_unit_test_setup_teardown(test_both_eras, client_setup, client_teardown),
+                cmocka_unit_test_setup_teardown(test_modern_in_a_batch, client_setup, client_teardown),
+                cmocka_unit_test(test_other_kinds),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static void test_results_pass_unchanged(void **test) {
         struct mcp_text storage = MCP_TEXT(4096);
         struct sbx_bytes prepared;
 
-        for (enum mcp_revision revision = MCP_2024_11_05; revision <= MCP_2025_11_25; revision++) {
+        for (enum mcp_revision revision = MCP_2024_11_05; revision <= MCP_2026_07_28; revision++) {
                 assert_int_equal(mcp_result_prepare(BYTES(result), revision, &storage, &prepared), 0);
                 assert_ptr_equal(prepared.data, result); /* the very bytes */
                 assert_int_equal(prepared.size, sizeof(result) - 1);
@@ -70,6 +70,30 @@ static void test_older_clients(void **test) {
         check_result("{\"audio\":7}", MCP_2024_11_05, "{\"audio\":7}");
 }
 
+static void test_names(void **test) {
+        assert_int_equal(mcp_revision_find("2026-07-28"), MCP_2026_07_28);
+        assert_int_equal(mcp_revision_find("2024-11-05"), MCP_2024_11_05);
+        assert_int_equal(mcp_revision_find("none"), MCP_REVISION_NONE);
+        assert_int_equal(mcp_revision_find(""), MCP_REVISION_NONE);
+}
+
+static void test_prompts_of_older_clients(void **test) {
+        check_result("{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"resource_link\",\"uri\":\"a:b\"}},7]}",
+                     MCP_2025_03_26,
+                     "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":"
+                     "\"resource: a:b (application/octet-stream)\"}},7]}");
+}
+
+static void test_repaired_results(void **test) {
+        check_result("{\"content\":[{\"type\":\"text\",\"text\":\"\\ud800 \\u0000 \xFF\"}]}", MCP_2025_11_25,
+                     "{\"content\":[{\"type\":\"text\",\"text\":\"\xEF\xBF\xBD \xEF\xBF\xBD \xEF\xBF\xBD\"}]}");
+        check_result(
+                "{\"content\":[{\"type\":\"audio\",\"mimeType\":\"\\ud800\"}]}", MCP_2024_11_05,
+                "{\"content\":[{\"type\":\"text\",\"text\":\"[\xEF\xBF\xBD left out: this client's protocol revision "
+                "has no audio]\"}]}");
+        check_result("{\n\"a\":\"\\u0000\"}", MCP_2026_07_28, "{\"a\":\"\xEF\xBF\xBD\"}");
+}
+
 static void test_results_that_are_none(void **test) {
         static const char *const cases[] = {"", "{", "[]", "7", "null", "{]", "{\n", "[\n]", "\"resource_link\""};
         _cleanup_text_ struct mcp_text storage = MCP_TEXT(4096);
@@ -83,6 +107,9 @@ static void test_results_that_are_none(void **test) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_negotiation),
+                cmocka_unit_test(test_names),
+                cmocka_unit_test(test_prompts_of_older_clients),
+                cmocka_unit_test(test_repaired_results),
                 cmocka_unit_test(test_results_pass_unchanged),
                 cmocka_unit_test(test_results_of_several_lines),
                 cmocka_unit_test(test_older_clients),
