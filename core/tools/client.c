@@ -108,16 +108,18 @@ static int check_requests(struct sbx_bytes requests, struct sbx_error *err) {
 
 static int ask(void *data, struct sbx_bytes requests, const struct sbx_call *call, struct sbx_output *ret_responses,
                struct sbx_error *err) {
+        static const struct sbx_call no_limit = {.struct_size = sizeof(no_limit), .cancel_fd = -1};
         struct sbx_tool_client *client = data;
         int r = check_requests(requests, err);
 
         if (r < 0)
                 return r;
+        if (call == NULL)
+                call = client->context->call != NULL ? client->context->call : &no_limit;
         if (client->own == NULL || client->own->ask == NULL)
                 r = sbx_error_set(err, -ENOTSUP, ORIGIN, NULL, "the client can't be asked anything");
         else
-                r = client->own->ask(client->own->data, requests, call != NULL ? call : client->context->call,
-                                     ret_responses, err);
+                r = client->own->ask(client->own->data, requests, call, ret_responses, err);
         if (r == -ENOTSUP)
                 __atomic_store_n(&client->refused, true, __ATOMIC_RELEASE);
         return r;
