@@ -13,6 +13,9 @@
 #define WELL_KNOWN "/.well-known/oauth-protected-resource"
 /* How long the last responses may take to reach their clients. */
 #define LINGER_MS 1000u
+/* A stream takes the largest answer there is behind events that wait already: what is more is for clients that do not
+ * read. */
+#define STREAM_ROOM ((size_t)64 << 20)
 
 uint64_t http_now_ns(const struct mcp_http *http) {
         return http->host->clock_ns(http->host->self);
@@ -71,6 +74,8 @@ static int make_auth(struct mcp_http *http, struct sbx_error *err) {
                 .audience = settings->audience,
                 .jwks = settings->jwks,
                 .scopes = settings->scopes,
+                .log = log_message,
+                .log_data = http,
         };
         int r = 0;
 
@@ -118,8 +123,7 @@ static int start_server(struct mcp_http *http, struct sbx_error *err) {
                 .body_max = settings->message_max,
                 .connections_max = settings->connections_max,
                 .rate_per_second = settings->rate_per_second,
-                /* The largest answer, and as much again as can be waiting to be replayed. */
-                .stream_max = settings->message_max + settings->replay_bytes,
+                .stream_max = settings->message_max + STREAM_ROOM,
                 .log = log_message,
                 .log_data = http,
         };
