@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "jail.h"
 #include "local.h"
@@ -23,7 +24,8 @@
 #define ANSWER_LIMIT_MS 20000
 #define END_LIMIT_MS 5000
 #define LOG_MAX 4096
-#define FIRST_FREE_FD 10 /* beyond those that the launcher gets */
+#define LOCK_SLICE_NS 20000000 /* how often a call that waits for another's question looks whether it has ended */
+#define FIRST_FREE_FD 10       /* beyond those that the launcher gets */
 
 struct zygote_process {
         atomic_uint references;
@@ -228,6 +230,38 @@ static int no_reply(struct zygote_process *zygote, int code, struct sbx_error *e
                               : sbx_error_set(err, code, LOCAL_ORIGIN, NULL, "zygote: %s", strerror(-code));
 }
 
+/* Who holds the lock may wait for an interpreter that never comes up: a call that ends meanwhile does not wait with it.
+ */
+static int lock_for(pthread_mutex_t *lock, const struct sbx_call *call) {
+        int r = pthread_mutex_trylock(lock);
+
+        while (r == EBUSY || r == ETIMEDOUT) {
+                struct timespec until;
+                int state = call_state(call);
+
+                if (state < 0)
+                        return state;
+                clock_gettime(CLOCK_REALTIME, &until);
+                until.tv_nsec += LOCK_SLICE_NS;
+                until.tv_sec += until.tv_nsec / 1000000000;
+                until.tv_nsec %= 1000000000;
+                r = pthread_mutex_timedlock(lock, &until);
+        }
+        return -r;
+}
+
+/* The same, with the failure told. */
+static int lock_or_fail(pthread_mutex_t *lock, const struct sbx_call *call, struct sbx_error *err) {
+        int r = lock_for(lock, call);
+
+        if (r == 0)
+                return 0;
+        return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "gave up waiting for the interpreter: %s",
+                             r == -ECANCELED   ? "the call was cancelled"
+                             : r == -ETIMEDOUT ? "its time is over"
+                                               : strerror(-r));
+}
+
 enum phase { PHASE_STARTED, PHASE_READY };
 
 /* Through the launcher's and the interpreter's start. Called with the lock held. */
@@ -404,9 +438,10 @@ static int launch_locked(struct local *local, const struct sbx_call *call, struc
 }
 
 int zygote_launch(struct local *local, const struct sbx_call *call, struct sbx_error *err) {
-        int r;
+        int r = lock_or_fail(&local->lock, call, err);
 
-        pthread_mutex_lock(&local->lock);
+        if (r < 0)
+                return r;
         r = local->started ? launch_locked(local, call, err)
                            : sbx_error_set(err, -ECANCELED, LOCAL_ORIGIN, NULL, "this backend was stopped");
         pthread_mutex_unlock(&local->lock);
@@ -415,9 +450,10 @@ int zygote_launch(struct local *local, const struct sbx_call *call, struct sbx_e
 
 int zygote_get(struct local *local, const struct sbx_call *call, struct zygote_process **ret, struct sbx_error *err) {
         struct zygote_process *zygote = NULL;
-        int r;
+        int r = lock_or_fail(&local->lock, call, err);
 
-        pthread_mutex_lock(&local->lock);
+        if (r < 0)
+                return r;
         r = local->started ? launch_locked(local, call, err)
                            : sbx_error_set(err, -ECANCELED, LOCAL_ORIGIN, NULL, "this backend was stopped");
         if (r == 0)
@@ -425,9 +461,11 @@ int zygote_get(struct local *local, const struct sbx_call *call, struct zygote_p
         pthread_mutex_unlock(&local->lock);
         if (r < 0)
                 return r;
-        pthread_mutex_lock(&zygote->lock);
-        r = await(zygote, PHASE_READY, call, err);
-        pthread_mutex_unlock(&zygote->lock);
+        r = lock_or_fail(&zygote->lock, call, err);
+        if (r == 0) {
+                r = await(zygote, PHASE_READY, call, err);
+                pthread_mutex_unlock(&zygote->lock);
+        }
         if (r < 0) {
                 zygote_unref(zygote);
                 return r;
@@ -473,9 +511,10 @@ static int ask(struct zygote_process *zygote, const struct zygote_request *reque
 int zygote_spawn(struct zygote_process *zygote, const struct zygote_request *request, const int *fds, int fd_count,
                  const struct sbx_call *call, int *ret_pidfd, struct sbx_error *err) {
         struct zygote_reply reply;
-        int fd = -1, r;
+        int fd = -1, r = lock_or_fail(&zygote->lock, call, err);
 
-        pthread_mutex_lock(&zygote->lock);
+        if (r < 0)
+                return r;
         r = ask(zygote, request, fds, fd_count, call, &reply, &fd);
         pthread_mutex_unlock(&zygote->lock);
         if (r == -EPIPE)
