@@ -58,13 +58,14 @@ static void end_process(struct zygote_process *zygote) {
 
         if (zygote->ended)
                 return;
-        /* End of file: it ends by itself, and without a pid namespace ends its guests first. */
+        /* End of file: it ends by itself, and without a pid namespace ends its guests first. One that never came up has
+         * none. */
         close_fd(&zygote->socket);
         if (zygote->pidfd < 0) {
                 kill(zygote->launcher, SIGKILL);
                 reap(P_PID, (id_t)zygote->launcher);
         } else {
-                if (has_namespace || wait_fd(zygote->pidfd, POLLIN, NULL, END_LIMIT_MS) < 0)
+                if (has_namespace || !zygote->ready || wait_fd(zygote->pidfd, POLLIN, NULL, END_LIMIT_MS) < 0)
                         sys_pidfd_send_signal(zygote->pidfd, SIGKILL);
                 reap((idtype_t)P_PIDFD, (id_t)zygote->pidfd);
         }
