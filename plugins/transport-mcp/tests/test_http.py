@@ -3,10 +3,13 @@
 """Streamable HTTP of both eras, with tools that need no sandbox. Usage: test_http.py HOST PLUGIN [PATTERN...]"""
 import base64
 import json
+import pathlib
+import random
+import tempfile
 
 from http_case import (BOTH, LEGACY, MODERN, Host, Session, Stream, VERSION_KEY, call, dumps, error_code, meta, modern,
                        modern_body, modern_headers)
-from tap import main
+from tap import main, skip
 
 
 def base64_header(text):
@@ -70,6 +73,48 @@ def test_foreign_host_and_origin():
         assert host.request("POST", body, modern_headers("tools/list", Origin="http://evil.example"))[0] == 403
         local = "http://127.0.0.1:%d" % host.port
         assert host.request("POST", body, modern_headers("tools/list", Origin=local))[0] == 200
+
+
+def mutated(chance, body):
+    """The body with a few bytes changed, cut, repeated or put in the place of others."""
+    body = bytearray(body)
+    for _ in range(chance.randrange(1, 4)):
+        at = chance.randrange(len(body) + 1)
+        kind = chance.randrange(5)
+        if kind == 0:
+            del body[at:at + chance.randrange(1, 9)]
+        elif kind == 1:
+            body[at:at] = bytes(chance.randrange(256) for _ in range(chance.randrange(1, 5)))
+        elif kind == 2:
+            body[at:at + 1] = chance.choice([b"{", b"}", b"[", b'"', b",", b"\\", b"null", b"1e999", b"-0", b"\0"])
+        elif kind == 3:
+            body[at:at] = body[:chance.randrange(40)]
+        else:
+            body[at:at] = b"[" * chance.randrange(100)
+    return bytes(body)
+
+
+def test_thousands_of_malformed_messages():
+    chance = random.Random(20261121)  # the same ones each time
+    texts = [dumps(modern_body("tools/list")), dumps(modern_body("tools/call", {"name": "nothing", "arguments": {}})),
+             dumps(modern_body("server/discover", {}, request_id="x")), dumps([modern_body("ping")]),
+             dumps({"jsonrpc": "2.0", "id": 5, "method": "initialize", "params": {"protocolVersion": LEGACY}})]
+    versions = (MODERN, LEGACY, "", "x" * 300, "2026-07-28 ", None)
+    with Host("http.max_sessions=8") as host:
+        connection = host.connect()
+        for _ in range(2500):
+            method = chance.choice(["tools/list", "tools/call", "server/discover", "initialize", "", "\t", "a" * 500])
+            headers = modern_headers(method, chance.choice(["nothing", "=?base64?!?=", "=?base64??=", None]),
+                                     MCP_Protocol_Version=chance.choice(versions),
+                                     Mcp_Session_Id=chance.choice(["0" * 32, "x", None]))
+            connection.request("POST", "/mcp", mutated(chance, chance.choice(texts)), headers)
+            response = connection.getresponse()
+            body = response.read()
+            assert response.status in (200, 202, 400, 404, 406, 503), (response.status, body)
+            if body and response.headers["Content-Type"] == "application/json":
+                json.loads(body)
+        connection.close()
+        assert modern(host, "tools/list")[0] == 200
 
 
 # ---- modern
@@ -429,6 +474,18 @@ def test_resume_is_scoped():
             assert {message.get("id") for message in again.messages()} <= {None, 1}
 
 
+def test_what_is_no_longer_kept():
+    with Host() as host:
+        session = Session(host)
+        with session.begin_call("big", {"size": 5 << 20, "stream": 1}) as stream:
+            events = stream.events()  # the first of them had to go for the last, which is larger than all may be
+        assert len(events) == 3 and len(events[2].data) > 5 << 20
+        with session.listen(events[0].id) as again:
+            assert again.status == 400  # better than a hole in the middle
+        with session.listen(events[1].id) as again:
+            assert again.event().data == events[2].data
+
+
 def test_one_message_never_on_two_streams():
     with Host() as host:
         session = Session(host)
@@ -600,6 +657,32 @@ def test_health_and_figures():
         names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
         assert len(names) == len(set(names))
         assert host.get("/.well-known/oauth-protected-resource")[0] == 404  # there is no issuer
+
+
+def test_where_tokens_come_from():
+    with tempfile.TemporaryDirectory() as directory:
+        keys = pathlib.Path(directory, "keys.json")
+        keys.write_text(json.dumps({"keys": [{  # the public key of RFC 7517, appendix A.1
+            "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": "1",
+            "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}))
+        try:
+            host = Host("http.issuer=https://login.example", "http.audience=https://sandbox.example/mcp",
+                        "http.jwks=%s" % keys)
+        except AssertionError as error:
+            if "built without" in str(error) or "left out" in str(error):
+                skip("JSON Web Tokens were left out of the build")
+            raise
+        with host:
+            for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
+                status, headers, body = host.get(path)
+                assert (status, headers["Content-Type"]) == (200, "application/json")
+                document = json.loads(body)
+                assert document["resource"] == "https://sandbox.example/mcp"
+                assert document["authorization_servers"] == ["https://login.example"]
+            status, headers, _ = host.request("POST", b"{}", modern_headers("x"))
+            assert status == 401
+            assert "https://sandbox.example/.well-known/oauth-protected-resource/mcp" in headers["WWW-Authenticate"]
+            assert host.get("/metrics")[0] == 401 and host.get("/healthz")[0] == 200
 
 
 def test_shutdown_lets_requests_end():
