@@ -118,6 +118,8 @@ def run_suite(tap, run, package, options, scenario):
         problems.append(f"{seen} scenarios left results, {announced.group(1) if announced else 'none'} were announced")
     if done.returncode != 0:
         problems.append(f"the suite ended with code {done.returncode}")
+    total = re.findall(r"(?m)^Total: .*$", done.stdout)
+    print(f"# {run}: {total[-1] if total else 'no summary'}")
     tap.line(f"{run}: the suite's own verdict", [*problems, *done.stdout.splitlines()[-60:]] if problems else ())
 
 
