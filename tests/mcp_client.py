@@ -117,10 +117,18 @@ class Server:
             message["params"] = params
         self.send(message)
 
+    def response(self):
+        """The next message but for news of lists and resources, which may come at any time."""
+        while True:
+            message = self.message()
+            method = message.get("method", "")
+            if not method.endswith("/list_changed") and method != "notifications/resources/updated":
+                return message
+
     def ask(self, method, params=None):
-        """Sends a request and returns the response, which must be the next message."""
+        """Sends a request and returns the response, which must be the next one."""
         request_id = self.request(method, params)
-        response = self.message()
+        response = self.response()
         if response.get("id") != request_id:
             raise AssertionError("another message came first: %r" % response)
         return response
@@ -140,7 +148,7 @@ class Server:
     def call(self, tool, arguments=None, **params):
         """Calls a tool; returns its result, or raises with the error of the protocol."""
         request_id = self.start_call(tool, arguments, **params)
-        response = self.message()
+        response = self.response()
         if response.get("id") != request_id or "result" not in response:
             raise AssertionError("no result: %r" % response)
         return response["result"]

@@ -15,6 +15,8 @@ from tap import main
 
 PROGRAM = os.environ.get("SNIPARA_SANDBOX", "snipara-sandbox")
 MESSAGE_MAX = 32 << 20  # the default of max_message
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+META = {VERSION_KEY: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 SLOW = float(os.environ.get("TEST_SLOWNESS", "1"))  # sanitizers take their time
 
 
@@ -56,7 +58,8 @@ def test_every_revision():
             result = server.initialize(revision)
             assert result["protocolVersion"] == revision
             assert result["serverInfo"]["name"] == "SniparaSandbox"
-            assert result["capabilities"] == {"tools": {}}
+            expected = {"tools", "prompts", "resources", "logging"}
+            assert set(result["capabilities"]) == expected | ({"completions"} if revision > REVISIONS[0] else set())
             assert server.ask("tools/list")["result"]["tools"]
 
 
@@ -67,12 +70,57 @@ def test_unknown_revisions_get_the_newest():
 
 
 def test_probe_of_a_newer_client():
-    """A client of the stateless era asks first with its own method, then falls back, on the same pipe."""
+    """A client that speaks both eras asks first with the modern method, then may go on either way, on the same pipe."""
     with start() as server:
-        error_of(server.ask("server/discover", {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}),
-                 -32601, 1)
+        error_of(server.ask("server/discover", {"_meta": {VERSION_KEY: "2026-07-28"}}), -32602, 1)
+        discovered = server.ask("server/discover", {"_meta": META})["result"]
+        assert discovered["supportedVersions"] == ["2026-07-28"] and discovered["resultType"] == "complete"
         server.initialize()
-        assert python(server, "print(6 * 7)").strip() == "42"
+        assert python(server, "x = 6 * 7\nprint(x)").strip() == "42"
+        response = server.ask("tools/call", {"name": "execute_python", "arguments": {"code": "print(x)"}, "_meta": META})
+        assert text_of(response["result"]).strip() == "42" and response["result"]["resultType"] == "complete", response
+        assert "resultType" not in server.call("execute_python", {"code": "x"})
+
+
+def test_modern_only():
+    """A client that never initializes."""
+    with start() as server:
+        tools = server.ask("tools/list", {"_meta": META})["result"]
+        assert tools["tools"] and tools["ttlMs"] >= 0 and tools["cacheScope"] in ("public", "private")
+        assert tools["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "SniparaSandbox"
+        result = server.ask("tools/call", {"name": "execute_python", "arguments": {"code": "1 / 0"}, "_meta": META})
+        assert result["result"]["isError"] is True and "ZeroDivisionError" in text_of(result["result"])
+        for method in ("initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"):
+            error_of(server.ask(method, {"_meta": META}), -32601, server.next_id)
+        old = dict(META, **{VERSION_KEY: "2025-11-25"})
+        response = server.ask("tools/list", {"_meta": old})
+        error_of(response, -32022, server.next_id)
+        assert response["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2025-11-25"}
+        missing = server.ask("resources/read", {"uri": "repl://nobody/files/x", "_meta": META})
+        error_of(missing, -32602, server.next_id)
+        assert missing["error"]["data"]["uri"] == "repl://nobody/files/x"
+        error_of(server.ask("prompts/list", {"_meta": META, "cursor": "made-up"}), -32602, server.next_id)
+
+
+def test_listening():
+    with start() as server:
+        listening = server.request("subscriptions/listen", {"_meta": META, "notifications": {
+            "toolsListChanged": True, "resourceSubscriptions": ["repl://s/files/x.txt"]}})
+        ack = server.message()
+        assert ack["method"] == "notifications/subscriptions/acknowledged", ack
+        tag = {"io.modelcontextprotocol/subscriptionId": listening}
+        assert ack["params"] == {"_meta": tag, "notifications": {
+            "toolsListChanged": True, "resourceSubscriptions": ["repl://s/files/x.txt"]}}
+        writing = server.request("tools/call", {"name": "execute_python", "_meta": META, "arguments": {
+            "session_id": "s", "code": "open('x.txt', 'w').write('new')"}})
+        messages = [server.message(), server.message()]
+        assert {message.get("id") for message in messages} == {None, writing}, messages
+        news = [message for message in messages if "id" not in message][0]
+        assert news["method"] == "notifications/resources/updated", news
+        assert news["params"] == {"_meta": tag, "uri": "repl://s/files/x.txt"}, news
+        server.terminate()
+        end = server.message()
+        assert end["id"] == listening and end["result"]["_meta"].items() >= tag.items(), end
 
 
 def test_methods_before_initialize():
@@ -178,8 +226,9 @@ def test_invalid_messages():
         (b'{"jsonrpc":"2.0","id":"a","method":"ping","params":{"x":"\\ud800"}}', -32600, "a"),
         (b'{"jsonrpc":"2.0","id":"a","method":"ping","params":[]}', -32602, "a"),
         (b'{"jsonrpc":"2.0","id":"a","method":"no/such"}', -32601, "a"),
-        (b'{"jsonrpc":"2.0","id":"a","method":"resources/list"}', -32601, "a"),
-        (b'{"jsonrpc":"2.0","id":"a","method":"logging/setLevel","params":{"level":"info"}}', -32601, "a"),
+        (b'{"jsonrpc":"2.0","id":"a","method":"resources/read"}', -32602, "a"),
+        (b'{"jsonrpc":"2.0","id":"a","method":"logging/setLevel","params":{"level":"loud"}}', -32602, "a"),
+        (b'{"jsonrpc":"2.0","id":"a","method":"server/discover"}', -32602, "a"),
         (b'[{"jsonrpc":"2.0","id":"a","method":"ping"}]', -32600, None), (b"[]", -32600, None),
     ]
     with initialized() as server:
