@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include "agent/subcalls.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -388,9 +389,10 @@ static void on_event_within(void *data, const json_t *event) {
                 within->steps = 0;
                 note_iteration(within->entry, within->iteration);
                 tell_progress(within, "asking the model");
-        } else if (is_event(event, "tool_begin") || is_event(event, "tool_end")) {
+        } else if (name != NULL && !sbx_is_final_tool(name) &&
+                   (is_event(event, "tool_begin") || is_event(event, "tool_end"))) {
                 within->steps++;
-                tell_progress(within, is_event(event, "tool_begin") && name != NULL ? name : "asking the model");
+                tell_progress(within, is_event(event, "tool_begin") ? name : "asking the model");
         }
 }
 
