@@ -11,8 +11,8 @@
 #define BEARER_MAX 8192
 
 struct hs_auth {
-        struct hs_tokens *tokens; /* NULL: none */
-        struct hs_jwt *jwt;       /* NULL: none */
+        struct hs_tokens *tokens;   /* NULL: none */
+        struct hs_jwt *jwt;         /* NULL: none */
         char *metadata_url, *scope; /* NULL: none */
 };
 
@@ -124,13 +124,12 @@ static void write_challenge(const struct hs_auth *auth, enum hs_auth_result resu
         int length = 0;
 
         if (size > 0)
-                length = snprintf(ret, size, "Bearer realm=\"snipara-sandbox\"%s%s%s%s%s%s%s%s%s",
-                                  error != NULL ? ", error=\"" : "", error != NULL ? error : "",
-                                  error != NULL ? "\"" : "", scope != NULL ? ", scope=\"" : "",
-                                  scope != NULL ? scope : "", scope != NULL ? "\"" : "",
-                                  auth->metadata_url != NULL ? ", resource_metadata=\"" : "",
-                                  auth->metadata_url != NULL ? auth->metadata_url : "",
-                                  auth->metadata_url != NULL ? "\"" : "");
+                length = snprintf(
+                        ret, size, "Bearer realm=\"snipara-sandbox\"%s%s%s%s%s%s%s%s%s",
+                        error != NULL ? ", error=\"" : "", error != NULL ? error : "", error != NULL ? "\"" : "",
+                        scope != NULL ? ", scope=\"" : "", scope != NULL ? scope : "", scope != NULL ? "\"" : "",
+                        auth->metadata_url != NULL ? ", resource_metadata=\"" : "",
+                        auth->metadata_url != NULL ? auth->metadata_url : "", auth->metadata_url != NULL ? "\"" : "");
         if (size > 0 && (length < 0 || (size_t)length >= size))
                 snprintf(ret, size, "Bearer"); /* rather less than half a parameter */
 }

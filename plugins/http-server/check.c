@@ -30,8 +30,7 @@ static enum MHD_Result collect(void *data, enum MHD_ValueKind kind, const char *
 }
 
 static void refuse(struct hs_exchange *exchange, unsigned status, int reason, const char *message, const char *hint) {
-        exchange->refused =
-                (struct hs_refused){.status = status, .reason = reason, .message = message, .hint = hint};
+        exchange->refused = (struct hs_refused){.status = status, .reason = reason, .message = message, .hint = hint};
 }
 
 static void malformed(struct hs_exchange *exchange, const char *message) {
@@ -78,8 +77,8 @@ static void read_head(struct hs_exchange *exchange, struct MHD_Connection *mhd, 
 
 /* Fields on which two readers must never differ. */
 static bool has_doubles(const struct hs_exchange *exchange) {
-        static const char *const once[] = {"Host",          "Content-Length", "Transfer-Encoding", "Origin",
-                                           "Authorization", "Content-Type",   "Expect"};
+        static const char *const once[] = {
+                "Host", "Content-Length", "Transfer-Encoding", "Origin", "Authorization", "Content-Type", "Expect"};
         const char *ignored;
 
         for (size_t i = 0; i < sizeof(once) / sizeof(*once); i++)
@@ -249,8 +248,8 @@ static void check_token(struct hs_exchange *exchange) {
                         too_often(exchange, wait_s);
                         return;
                 }
-                result = hs_auth_check(server->auth, hs_head_get(&exchange->head, "Authorization"),
-                                       exchange->principal, challenge, sizeof(challenge));
+                result = hs_auth_check(server->auth, hs_head_get(&exchange->head, "Authorization"), exchange->principal,
+                                       challenge, sizeof(challenge));
                 if (result != HS_AUTH_OK) {
                         exchange->principal[0] = '\0';
                         exchange->challenge = strdup(challenge);
@@ -288,7 +287,7 @@ static void decide_on_body(struct hs_exchange *exchange) {
 }
 
 void hs_check(struct hs_exchange *exchange, struct MHD_Connection *mhd, const char *method, const char *version) {
-        static void (*const checks[])(struct hs_exchange *exchange) = {
+        static void (*const checks[])(struct hs_exchange * exchange) = {
                 check_host, check_origin, check_draining, check_route, check_token, check_size,
         };
 

@@ -26,8 +26,8 @@ static int check_file(const char *path, const char *what, const struct stat *st,
                                      "the %s %s is open to other users (mode %04o)", what, path,
                                      (unsigned)(st->st_mode & 07777));
         if ((size_t)st->st_size > max)
-                return sbx_error_set(err, -EFBIG, HS_ORIGIN, "Is it the right file?", "the %s %s has more than %zu bytes",
-                                     what, path, max);
+                return sbx_error_set(err, -EFBIG, HS_ORIGIN, "Is it the right file?",
+                                     "the %s %s has more than %zu bytes", what, path, max);
         return 0;
 }
 

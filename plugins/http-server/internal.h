@@ -45,7 +45,7 @@ struct hs_server {
         int listen_fd, epoll_fd, wake_fd;
         uint64_t accept_again_ns; /* no descriptor was left: the listener is out of the set until then; 0: it is in */
         pthread_t thread;
-        bool running;             /* the thread is to be joined */
+        bool running; /* the thread is to be joined */
         struct hs_connection *connections, *adding;
         atomic_uint open;
         size_t bodies;         /* bytes of request bodies in memory */
@@ -53,10 +53,10 @@ struct hs_server {
         uint64_t look_next_ns; /* no deadline is before it */
 
         pthread_mutex_t lock;
-        pthread_cond_t changed;                  /* `active` */
-        struct hs_exchange *ready, **ready_end;  /* lock: have something for the loop */
-        unsigned active;                         /* lock: exchanges that are not over */
-        bool stopping;                           /* lock: close everything */
+        pthread_cond_t changed;                 /* `active` */
+        struct hs_exchange *ready, **ready_end; /* lock: have something for the loop */
+        unsigned active;                        /* lock: exchanges that are not over */
+        bool stopping;                          /* lock: close everything */
         atomic_bool draining;
         atomic_uint_fast64_t counts[4 + 16]; /* enum hs_count, then enum hs_refusal */
 };
@@ -108,7 +108,7 @@ struct hs_exchange {
         /* The request; the loop's until the handler is called, constant from then on. */
         struct hs_target target;
         struct hs_head head;
-        const char *uri;  /* in libmicrohttpd's buffer, while the head is read */
+        const char *uri; /* in libmicrohttpd's buffer, while the head is read */
         size_t uri_size;
         const struct hs_route *route;
         const char *origin; /* allowed, to be echoed; NULL: none */
@@ -138,6 +138,7 @@ struct hs_exchange {
 
 /* server.c */
 uint64_t hs_now_ns(void);
+int hs_thread_start(pthread_t *ret_thread, void *(*run)(void *data), void *data, struct sbx_error *err);
 SBX_PRINTF(3, 4) void hs_log(const struct hs_server *server, int level, const char *format, ...);
 void hs_count(struct hs_server *server, unsigned index, uint64_t amount);
 void hs_count_refusal(struct hs_server *server, int reason);
@@ -178,8 +179,7 @@ void hs_connection_notify(void *data, struct MHD_Connection *mhd, void **context
 void *hs_request_begin(void *data, const char *uri, struct MHD_Connection *mhd);
 enum MHD_Result hs_request_step(void *data, struct MHD_Connection *mhd, const char *url, const char *method,
                                 const char *version, const char *upload, size_t *upload_size, void **context);
-void hs_request_completed(void *data, struct MHD_Connection *mhd, void **context,
-                          enum MHD_RequestTerminationCode code);
+void hs_request_completed(void *data, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode code);
 
 /* check.c: whether a request may come in; fills exchange->refused */
 void hs_check(struct hs_exchange *exchange, struct MHD_Connection *mhd, const char *method, const char *version);

@@ -19,9 +19,9 @@
 #define RSA_BITS_MIN 2048
 #define FETCH_TIMEOUT_NS (UINT64_C(10000) * HS_NS_PER_MS)
 #define S_NS (UINT64_C(1000) * HS_NS_PER_MS)
-#define UNKNOWN_EVERY_NS (60 * S_NS)   /* a key that is not known makes it look again, no oftener */
-#define NOTHING_EVERY_NS (5 * S_NS)    /* ... while there are no keys at all */
-#define FRESH_NS (600 * S_NS)          /* older keys are fetched again, and used meanwhile */
+#define UNKNOWN_EVERY_NS (60 * S_NS)      /* a key that is not known makes it look again, no oftener */
+#define NOTHING_EVERY_NS (5 * S_NS)       /* ... while there are no keys at all */
+#define FRESH_NS (600 * S_NS)             /* older keys are fetched again, and used meanwhile */
 #define STALE_NS (UINT64_C(86400) * S_NS) /* older keys are not used: the issuer may have withdrawn them */
 
 struct key {
@@ -173,7 +173,8 @@ static int parse_report(const char *place, const char *text, size_t size, struct
         int r = parse(text, size, ret_keys, &why);
 
         if (r < 0)
-                return sbx_error_set(err, r, HS_ORIGIN, "It has to be the JWK set that the issuer publishes (jwks_uri).",
+                return sbx_error_set(err, r, HS_ORIGIN,
+                                     "It has to be the JWK set that the issuer publishes (jwks_uri).",
                                      "the keys of %s can't be used: %s", place, why);
         return 0;
 }
@@ -302,10 +303,8 @@ int hs_jwks_new(const char *place, void (*log)(void *data, int level, const char
         r = jwks->place != NULL && jwks->cancel_fd >= 0 ? open_source(jwks, err)
                                                         : sbx_error_set(err, -ENOMEM, HS_ORIGIN, NULL, "out of memory");
         if (r == 0) {
-                r = -pthread_create(&jwks->thread, NULL, run, jwks);
+                r = hs_thread_start(&jwks->thread, run, jwks, err);
                 jwks->running = r == 0;
-                if (r < 0)
-                        sbx_error_set(err, r, HS_ORIGIN, NULL, "no thread can be started: %s", strerror(-r));
         }
         if (r < 0) {
                 hs_jwks_free(jwks);

@@ -20,7 +20,8 @@ enum hs_algorithm { HS_RS256, HS_PS256, HS_ES256, HS_EDDSA, HS_ALGORITHMS };
 const char *hs_algorithm_name(enum hs_algorithm algorithm);
 
 /* The key for a token: by `kid`, or, when that is NULL, the only one that fits the algorithm. The caller frees it with
- * r_jwk_free. -EAGAIN: not at hand now, it is being fetched; -ENOKEY: there is none. Any thread; never waits for a fetch. */
+ * r_jwk_free. -EAGAIN: not at hand now, it is being fetched; -ENOKEY: there is none. Any thread; never waits for a
+ * fetch. */
 int hs_jwks_find(struct hs_jwks *jwks, const char *kid, enum hs_algorithm algorithm, jwk_t **ret_key);
 /* Changes whenever the keys do; 0: there are none. */
 uint64_t hs_jwks_generation(struct hs_jwks *jwks);

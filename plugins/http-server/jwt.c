@@ -13,8 +13,8 @@
 #define LEEWAY_S 60
 #define TOKEN_MAX 8192
 #define SUBJECT_MAX 1024
-#define CACHE_SIZE 256      /* a power of two */
-#define CACHE_MAX_S 300     /* a token that was good is good for so long without being looked at again */
+#define CACHE_SIZE 256  /* a power of two */
+#define CACHE_MAX_S 300 /* a token that was good is good for so long without being looked at again */
 
 /* Tokens that were checked, by their digests: a signature takes longer to check than a request to answer. */
 struct remembered {
@@ -205,8 +205,7 @@ static int check_times(const json_t *claims, double now, time_t *ret_end) {
 
         if (!get_time(claims, "exp", &expires) || expires + LEEWAY_S <= now)
                 return -EINVAL;
-        if (json_object_get(claims, "nbf") != NULL &&
-            (!get_time(claims, "nbf", &begins) || begins - LEEWAY_S > now))
+        if (json_object_get(claims, "nbf") != NULL && (!get_time(claims, "nbf", &begins) || begins - LEEWAY_S > now))
                 return -EINVAL;
         *ret_end = (time_t)expires + LEEWAY_S;
         return 0;

@@ -9,7 +9,7 @@
 #include "internal.h"
 
 #define BACKLOG 511
-#define ACCEPT_AT_ONCE 64                          /* then connections that are open get their turn */
+#define ACCEPT_AT_ONCE 64                              /* then connections that are open get their turn */
 #define ACCEPT_PAUSE_NS (UINT64_C(100) * HS_NS_PER_MS) /* when the process has no descriptor left */
 
 /* Splits "127.0.0.1:8000" and "[::1]:8000". */
@@ -63,9 +63,10 @@ int hs_address_parse(const char *text, struct hs_address *ret, struct sbx_error 
         *ret = address;
         return 0;
 invalid:
-        return sbx_error_set(err, -EINVAL, HS_ORIGIN,
-                             "Give an address and a port: \"127.0.0.1:8000\" or \"[::1]:8000\"; port 0 takes a free one.",
-                             "\"%s\" is no address to listen on", text != NULL ? text : "");
+        return sbx_error_set(
+                err, -EINVAL, HS_ORIGIN,
+                "Give an address and a port: \"127.0.0.1:8000\" or \"[::1]:8000\"; port 0 takes a free one.",
+                "\"%s\" is no address to listen on", text != NULL ? text : "");
 }
 
 static int report_listen(const struct hs_address *address, int error, struct sbx_error *err) {

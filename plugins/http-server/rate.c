@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token buckets. Keys are hashed with a key of this table's own, so that nobody can choose keys that share a place; when
- * all places for a hash are taken, the bucket that was used longest ago makes room. */
+/* Token buckets. Keys are hashed with a key of this table's own, so that nobody can choose keys that share a place;
+ * when all places for a hash are taken, the bucket that was used longest ago makes room. */
 #include "rate.h"
 
 #include <sha2.h>

@@ -16,7 +16,7 @@ void *hs_request_begin(void *data, const char *uri, struct MHD_Connection *mhd) 
         struct hs_exchange *exchange;
         int r;
 
-        if (connection == NULL)
+        if (connection == NULL || connection->phase == HS_DOOMED)
                 return NULL;
         exchange = hs_exchange_new(connection);
         if (exchange == NULL)
@@ -78,7 +78,8 @@ static void refuse_body(struct hs_exchange *exchange, unsigned status, const cha
         /* libmicrohttpd sends no response while a body is coming in. */
         if (!exchange->server->tls)
                 hs_last_words(exchange->connection->fd,
-                              status == MHD_HTTP_CONTENT_TOO_LARGE ? "413 Content Too Large" : "503 Service Unavailable",
+                              status == MHD_HTTP_CONTENT_TOO_LARGE ? "413 Content Too Large"
+                                                                   : "503 Service Unavailable",
                               message, hint);
 }
 
@@ -166,7 +167,7 @@ enum MHD_Result hs_request_step(void *data, struct MHD_Connection *mhd, const ch
                                 const char *version, const char *upload, size_t *upload_size, void **context) {
         struct hs_exchange *exchange = *context;
 
-        if (exchange == NULL || exchange->abort)
+        if (exchange == NULL || exchange->abort || exchange->connection->phase == HS_DOOMED)
                 return MHD_NO;
         if (!exchange->checked)
                 return take_head(exchange, mhd, method, version);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server: its settings, its life, its figures. */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <time.h>
@@ -29,6 +30,20 @@ uint64_t hs_now_ns(void) {
         return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+int hs_thread_start(pthread_t *ret_thread, void *(*run)(void *data), void *data, struct sbx_error *err) {
+        sigset_t all, before;
+        int r;
+
+        /* Signals are the program's. */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        r = pthread_create(ret_thread, NULL, run, data);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (r != 0)
+                return sbx_error_set(err, -r, HS_ORIGIN, NULL, "no thread can be started: %s", strerror(r));
+        return 0;
+}
+
 void hs_log(const struct hs_server *server, int level, const char *format, ...) {
         char message[512];
         va_list args;
@@ -53,18 +68,12 @@ void hs_count_refusal(struct hs_server *server, int reason) {
 
 const char *hs_refusal_name(enum hs_refusal refusal) {
         static const char *const names[HS_REFUSALS] = {
-                [HS_REFUSED_HOST] = "host",
-                [HS_REFUSED_ORIGIN] = "origin",
-                [HS_REFUSED_TOKEN] = "token",
-                [HS_REFUSED_SCOPE] = "scope",
-                [HS_REFUSED_RATE] = "rate",
-                [HS_REFUSED_BODY] = "body",
-                [HS_REFUSED_HEADER] = "header",
-                [HS_REFUSED_CONNECTIONS] = "connections",
-                [HS_REFUSED_SLOW] = "slow",
-                [HS_REFUSED_MALFORMED] = "malformed",
-                [HS_REFUSED_PATH] = "path",
-                [HS_REFUSED_METHOD] = "method",
+                [HS_REFUSED_HOST] = "host",     [HS_REFUSED_ORIGIN] = "origin",
+                [HS_REFUSED_TOKEN] = "token",   [HS_REFUSED_SCOPE] = "scope",
+                [HS_REFUSED_RATE] = "rate",     [HS_REFUSED_BODY] = "body",
+                [HS_REFUSED_HEADER] = "header", [HS_REFUSED_CONNECTIONS] = "connections",
+                [HS_REFUSED_SLOW] = "slow",     [HS_REFUSED_MALFORMED] = "malformed",
+                [HS_REFUSED_PATH] = "path",     [HS_REFUSED_METHOD] = "method",
         };
 
         return (unsigned)refusal < HS_REFUSALS ? names[refusal] : "";
@@ -97,13 +106,12 @@ static void set_limits(struct hs_server *server, const struct hs_settings *setti
         unsigned write_ms = settings->write_timeout_ms > 0 ? settings->write_timeout_ms : DEFAULT_WRITE_MS;
 
         limits->body_max = settings->body_max > 0 ? settings->body_max : DEFAULT_BODY_MAX;
-        limits->bodies_max = limits->body_max > SIZE_MAX / BODIES_MAX_FACTOR ? SIZE_MAX
-                                                                            : limits->body_max * BODIES_MAX_FACTOR;
+        limits->bodies_max =
+                limits->body_max > SIZE_MAX / BODIES_MAX_FACTOR ? SIZE_MAX : limits->body_max * BODIES_MAX_FACTOR;
         limits->stream_max = settings->stream_max > 0 ? settings->stream_max : DEFAULT_STREAM_MAX;
         limits->header_max = settings->header_max > 0 ? settings->header_max : DEFAULT_HEADER_MAX;
         limits->connections_max = settings->connections_max > 0 ? settings->connections_max : DEFAULT_CONNECTIONS_MAX;
-        limits->per_address_max =
-                settings->per_address_max > 0 ? settings->per_address_max : limits->connections_max;
+        limits->per_address_max = settings->per_address_max > 0 ? settings->per_address_max : limits->connections_max;
         limits->idle_ns = idle_ms * HS_NS_PER_MS;
         limits->request_ns = request_ms * HS_NS_PER_MS;
         limits->write_ns = write_ms * HS_NS_PER_MS;
@@ -157,8 +165,7 @@ static int start_library(struct hs_server *server, const struct hs_tls *tls, str
         return 0;
 }
 
-static int check_settings(const struct hs_settings *settings, const struct hs_address *address,
-                          struct sbx_error *err) {
+static int check_settings(const struct hs_settings *settings, const struct hs_address *address, struct sbx_error *err) {
         if (settings->auth == NULL && !address->loopback)
                 return sbx_error_set(err, -EINVAL, HS_ORIGIN,
                                      "Give a token file (or an issuer of JSON Web Tokens), or listen on 127.0.0.1.",
@@ -231,9 +238,9 @@ static int start(struct hs_server *server, const struct hs_settings *settings, s
                 r = hs_loop_open(server, err);
         if (r < 0)
                 return r;
-        r = pthread_create(&server->thread, NULL, hs_loop_run, server);
-        if (r != 0)
-                return sbx_error_set(err, -r, HS_ORIGIN, NULL, "no thread can be started: %s", strerror(r));
+        r = hs_thread_start(&server->thread, hs_loop_run, server, err);
+        if (r < 0)
+                return r;
         server->running = true;
         return 0;
 }

@@ -108,7 +108,7 @@ ssize_t hs_stream_read(void *data, uint64_t position, char *buffer, size_t size)
 
         pthread_mutex_lock(&exchange->lock);
         waiting = exchange->stream_end - exchange->stream_begin;
-        if (exchange->abort || exchange->connection == NULL) {
+        if (exchange->abort || exchange->connection == NULL || exchange->connection->phase == HS_DOOMED) {
                 r = MHD_CONTENT_READER_END_WITH_ERROR;
         } else if (waiting > 0) {
                 size_t taken = waiting < size ? waiting : size;

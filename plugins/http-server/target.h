@@ -19,8 +19,8 @@ struct hs_target {
 };
 
 /* -EINVAL: not in origin form ("/..."), characters that have to be encoded, an encoding that is broken, a path that
- * somebody else may read differently (an encoded dot, slash, backslash or NUL; empty segments, "." or ".."), or too many
- * parameters. -ENOMEM. */
+ * somebody else may read differently (an encoded dot, slash, backslash or NUL; empty segments, "." or ".."), or too
+ * many parameters. -ENOMEM. */
 int hs_target_parse(const char *text, size_t size, struct hs_target *ret_target);
 void hs_target_free(struct hs_target *target);
 const char *hs_target_query(const struct hs_target *target, const char *name); /* the first; NULL: not there */

@@ -47,10 +47,11 @@ static int check_pair(const struct hs_server *server, const struct hs_tls *tls, 
                 return sbx_error_set(err, -ENOMEM, HS_ORIGIN, NULL, "out of memory");
         r = gnutls_certificate_set_x509_key_mem(credentials, &certificate_text, &key_text, GNUTLS_X509_FMT_PEM);
         if (r == GNUTLS_E_CERTIFICATE_KEY_MISMATCH)
-                r = sbx_error_set(err, -EBADMSG, HS_ORIGIN,
-                                  "Give the key that the certificate was made with; the server's own certificate has to "
-                                  "be the first of its file.",
-                                  "the TLS key %s does not belong to the certificate %s", key, certificate);
+                r = sbx_error_set(
+                        err, -EBADMSG, HS_ORIGIN,
+                        "Give the key that the certificate was made with; the server's own certificate has to "
+                        "be the first of its file.",
+                        "the TLS key %s does not belong to the certificate %s", key, certificate);
         else if (r < 0)
                 r = sbx_error_set(err, -EBADMSG, HS_ORIGIN, "Both have to be in PEM, the key without a password.",
                                   "the TLS certificate %s or its key %s can't be understood: %s", certificate, key,

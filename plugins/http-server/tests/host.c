@@ -155,7 +155,8 @@ static void hold(void *data, struct hs_exchange *exchange) {
         hs_on_gone(hs_ref(exchange), went, exchange);
 }
 
-/* Registers, unregisters, and answers. What was registered is freed, so that a sanitizer sees a call that comes late. */
+/* Registers, unregisters, and answers. What was registered is freed, so that a sanitizer sees a call that comes late.
+ */
 static void note(void *data) {
         atomic_fetch_add((atomic_uint *)data, 1);
 }
@@ -239,9 +240,10 @@ static bool set_text(struct options *o, const char *name, const char *value) {
                 const char *name;
                 const char **place;
         } texts[] = {
-                {"listen", &s->listen},         {"certificate", &s->tls_certificate},  {"key", &s->tls_key},
-                {"token_file", &o->auth.token_file}, {"issuer", &o->auth.issuer},      {"audience", &o->auth.audience},
-                {"jwks", &o->auth.jwks},        {"metadata_url", &o->auth.metadata_url},
+                {"listen", &s->listen},      {"certificate", &s->tls_certificate},
+                {"key", &s->tls_key},        {"token_file", &o->auth.token_file},
+                {"issuer", &o->auth.issuer}, {"audience", &o->auth.audience},
+                {"jwks", &o->auth.jwks},     {"metadata_url", &o->auth.metadata_url},
         };
 
         for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)

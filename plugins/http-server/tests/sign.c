@@ -41,8 +41,8 @@ static int make_token(const char *algorithm, const char *key, const char *header
         char *token = NULL;
         int r = 1;
 
-        if (r_jws_init(&jws) == RHN_OK && r_jwk_init(&jwk) == RHN_OK && r_jwk_import_from_json_str(jwk, key) == RHN_OK &&
-            r_jws_set_full_header_json_str(jws, header) == RHN_OK &&
+        if (r_jws_init(&jws) == RHN_OK && r_jwk_init(&jwk) == RHN_OK &&
+            r_jwk_import_from_json_str(jwk, key) == RHN_OK && r_jws_set_full_header_json_str(jws, header) == RHN_OK &&
             r_jws_set_alg(jws, r_str_to_jwa_alg(algorithm)) == RHN_OK &&
             r_jws_set_payload(jws, (const unsigned char *)claims, strlen(claims)) == RHN_OK)
                 token = r_jws_serialize(jws, jwk, R_FLAG_IGNORE_REMOTE);
