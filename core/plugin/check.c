@@ -119,9 +119,10 @@ static int check_operations(const struct sbx_module *module, const struct sbx_ki
                                              op->features, op->name);
                 return sbx_error_set(err, -EINVAL, SBX_PLUGIN_ORIGIN,
                                      "Set it in the struct that .ops points to; its header says what it does.",
-                                     "the operations of %s have no %s()%s%s, which every %s plugin needs", module->path,
+                                     "the operations of %s have no %s()%s%s%s, which every %s plugin needs", module->path,
                                      op->name, op->instead != NULL ? " or " : "",
-                                     op->instead != NULL ? op->instead : "", kind->name);
+                                     op->instead != NULL ? op->instead : "", op->instead != NULL ? "()" : "",
+                                     kind->name);
         }
         return 0;
 }

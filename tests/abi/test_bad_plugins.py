@@ -44,6 +44,7 @@ BROKEN = {
     "sink-option-group": (errno.EINVAL, ["\"list\"", "\"list.items\""], ["option table"]),
     "sink-option-reserved": (errno.EINVAL, ["\"enabled\"", "core"], ["option table"]),
     "sink-undefined": (errno.ENOEXEC, ["sbx_function_that_nobody_has"], ["--no-undefined"]),
+    "context-mute": (errno.EINVAL, ["no call() or request()"], ["header"]),
     "backend-lying": (errno.EINVAL, ["feature", "guest_fork()"], [".features"]),
 }
 

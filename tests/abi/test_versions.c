@@ -5,6 +5,7 @@
  *      test_versions DIRECTORY   that of the fixtures
  */
 #include <snipara-sandbox/backend.h>
+#include <snipara-sandbox/context.h>
 #include <snipara-sandbox/sink.h>
 
 #include "base/cleanup.h"
@@ -169,6 +170,41 @@ static void test_backend(struct run *run, const char *variant) {
         sbx_module_free(module);
 }
 
+static void on_progress(void *data, double progress, double total, const char *message) {
+        *(double *)data = progress;
+}
+
+/* Operations came with ABI 1.2: an older source has none of them, and answers as it always did. */
+static void test_context(struct run *run, const char *variant) {
+        struct sbx_module *module = load(run, "context", variant);
+        const struct sbx_request request = {.struct_size = sizeof(request),
+                                            .kind = SBX_REQUEST_READ,
+                                            .name = "x:a",
+                                            .principal = "token:one"};
+        bool small = strcmp(variant, "small") == 0, both_next = NEXT_HOST && strcmp(variant, "next") == 0;
+        double progress = 0;
+        const struct sbx_client client = {
+                .struct_size = sizeof(client), .data = &progress, .progress = on_progress};
+        const struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
+        const struct sbx_context_ops *ops;
+        struct sbx_error err = {0};
+
+        if (module == NULL)
+                return;
+        ops = module->plugin.ops;
+        ok(run, (ops->call != NULL) == small && (ops->prompts == NULL) == small && (ops->request == NULL) == small,
+           variant, "has the operations of its version");
+        if (small) {
+                (void)ops->call(NULL, "t", (struct sbx_bytes){"{}", 2}, &call, NULL, &err);
+                ok(run, strcmp(err.message, "call of t") == 0, variant, "call");
+        } else {
+                (void)ops->request(NULL, &request, &client, &call, NULL, &err);
+                ok(run, strcmp(err.message, "request 3 of x:a by token:one") == 0, variant, "request");
+                ok(run, progress == (both_next ? 2.0 : 1.0), variant, "the client hears, and each sees what both know");
+        }
+        sbx_module_free(module);
+}
+
 int main(int argc, char **argv) {
         struct run run = {.directory = argv[1]};
 
@@ -181,6 +217,9 @@ int main(int argc, char **argv) {
         test_sink(&run, "small");
         test_backend(&run, "now");
         test_backend(&run, "next");
+        test_context(&run, "now");
+        test_context(&run, "next");
+        test_context(&run, "small");
         printf("1..%d\n", run.count);
         return run.failed > 0;
 }
