@@ -23,6 +23,9 @@
         "[{\"name\":\"free\"},{\"name\":\"needy\",\"execution\":{\"taskSupport\":\"required\"}},"                      \
         "{\"name\":\"able\",\"execution\":{\"taskSupport\":\"optional\"}}]"
 
+/* 0 while the thread is in code of the plugin: there allocations may be made to fail. */
+extern _Thread_local int talk_exempt;
+
 struct talk {
         struct sbx_host_state fake;
         struct test_directory state;
@@ -57,6 +60,8 @@ void talk_initialize(struct talk *talk, const char *version, const char *capabil
 
 /* Waits for the answer to a request and takes it, or fails the test after 10 s; the caller has the reference. */
 json_t *talk_answer(struct talk *talk, int id);
+/* The same, or an answer to a request whose id could not be read, or (if `method` is not NULL) that message. */
+json_t *talk_any(struct talk *talk, int id, const char *method);
 /* The same for a request or notification of the server. */
 json_t *talk_heard(struct talk *talk, const char *method);
 /* What came and nobody took, of that id or method (either may be 0 or NULL). */
