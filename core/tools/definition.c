@@ -12,6 +12,7 @@
 #define NAME_MAX_BYTES 64
 #define DESCRIPTION_MAX_BYTES 2048u
 #define SCHEMA_MAX_BYTES ((size_t)256 << 10)
+#define LISTING_MAX_BYTES ((size_t)1 << 20)
 
 void sbx_tool_entry_free(struct sbx_tool_entry *entry) {
         if (entry->tool.free_data != NULL)
@@ -20,6 +21,7 @@ void sbx_tool_entry_free(struct sbx_tool_entry *entry) {
         free((char *)entry->tool.lane);
         json_decref(entry->schema);
         json_decref(entry->listing);
+        sbx_buffer_free(&entry->listing_text);
         free(entry);
 }
 
@@ -140,7 +142,13 @@ static int make_listing(const struct sbx_tool *tool, struct sbx_tool_entry *entr
         if (r == 0 && tool->task_support != NULL &&
             json_object_set_new(entry->listing, "execution", json_pack("{s:s}", "taskSupport", tool->task_support)) < 0)
                 r = SBX_NOMEM(err, ORIGIN);
-        return r == 0 && tool->meta != NULL ? add_meta(tool, entry->listing, err) : r;
+        if (r == 0 && tool->meta != NULL)
+                r = add_meta(tool, entry->listing, err);
+        if (r < 0)
+                return r;
+        entry->listing_text.max = LISTING_MAX_BYTES;
+        r = sbx_json_encode(entry->listing, &entry->listing_text);
+        return r < 0 ? sbx_error_set(err, r, ORIGIN, NULL, "tool '%s': its definition is too large", tool->name) : 0;
 }
 
 int sbx_tool_entry_new(const struct sbx_tool *tool, struct sbx_tool_entry **ret_entry, struct sbx_error *err) {

@@ -3,11 +3,23 @@
 #include "tools/task.h"
 
 #include "base/error.h"
+#include "session/uri.h"
 
 #define ORIGIN SBX_TOOLS_ORIGIN
 
 void sbx_tools_set_requests(struct sbx_tools *tools, const struct sbx_tool_requests *requests) {
         tools->requests = *requests;
+}
+
+/* Who reads a file of a session waits for its turn: in the queue, where that takes no thread, as for the tools of that
+ * session. */
+static int set_lane(struct sbx_tool_task *task) {
+        struct sbx_session_address address;
+
+        if (task->kind != SBX_REQUEST_READ || sbx_session_uri_parse(task->name, &address, NULL) < 0 ||
+            address.area != SBX_AREA_FILES)
+                return 0;
+        return sbx_tool_task_set_lane(task, "session_id", address.id);
 }
 
 int sbx_tool_task_prepare_request(struct sbx_tool_task *task, struct sbx_bytes arguments, struct sbx_error *err) {
@@ -27,7 +39,7 @@ int sbx_tool_task_prepare_request(struct sbx_tool_task *task, struct sbx_bytes a
         if (arguments.size > 0)
                 memcpy(task->request_arguments, arguments.data, arguments.size);
         task->request_arguments_size = arguments.size;
-        return 0;
+        return set_lane(task) < 0 ? SBX_NOMEM(err, ORIGIN) : 0;
 }
 
 int sbx_tool_task_answer(struct sbx_tool_task *task, struct sbx_buffer *out_json, struct sbx_error *err) {

@@ -33,20 +33,25 @@ static const char *lane_value(const struct sbx_tool_entry *entry, const json_t *
         return json_is_string(value) ? json_string_value(value) : "";
 }
 
-static int set_lane(struct sbx_tool_task *task) {
+int sbx_tool_task_set_lane(struct sbx_tool_task *task, const char *argument, const char *value) {
         _cleanup_buffer_ struct sbx_buffer lane = SBX_BUFFER(LANE_MAX_BYTES);
 
-        if (task->entry->tool.lane == NULL)
-                return 0;
         /* A value too long for a lane is too long for the tool as well, which will say so. */
-        if (sbx_buffer_printf(&lane, "%s=%s\n%s", task->entry->tool.lane, lane_value(task->entry, task->arguments),
-                              task->principal) == -EFBIG)
+        if (sbx_buffer_printf(&lane, "%s=%s\n%s", argument, value, task->principal) == -EFBIG)
                 return 0;
         task->lane_hash = 0;
         for (size_t i = 0; i < lane.size; i++)
                 task->lane_hash = task->lane_hash * 31 + (unsigned char)lane.data[i];
         task->lane = sbx_buffer_steal(&lane);
         return task->lane != NULL ? 0 : -ENOMEM;
+}
+
+static int set_lane(struct sbx_tool_task *task) {
+        const char *argument = task->entry->tool.lane;
+
+        if (argument == NULL)
+                return 0;
+        return sbx_tool_task_set_lane(task, argument, lane_value(task->entry, task->arguments));
 }
 
 static void report_progress(void *data, double progress, double total, const char *message) {

@@ -18,7 +18,8 @@
 struct sbx_tool_entry {
         struct sbx_tool tool; /* its texts are this struct's own */
         json_t *schema;
-        json_t *listing; /* what tool_list says of it */
+        json_t *listing;               /* what tool_list says of it */
+        struct sbx_buffer listing_text; /* the same as JSON */
 };
 
 /* ---- progress.c ---- */

@@ -41,6 +41,11 @@ int sbx_tool_task_queue(struct sbx_tool_task *task, struct sbx_error *err);
 void sbx_tool_task_cancel(struct sbx_tool_task *task);
 void sbx_tool_task_unref(struct sbx_tool_task *task);
 
+/* ---- services.c ---- */
+
+/* Before it is queued: it waits for those of its principal that named the same value. -ENOMEM. */
+int sbx_tool_task_set_lane(struct sbx_tool_task *task, const char *argument, const char *value);
+
 /* ---- requests.c ---- */
 
 /* The arguments of a request that is no tool call; one that can't be answered is refused. -ENOMEM. */

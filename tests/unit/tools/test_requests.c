@@ -189,7 +189,7 @@ static int answer(void *data, const struct sbx_request *request, const struct sb
         json_t *result = NULL;
         int r = 0;
 
-        if (strcmp(request->name, "ask") == 0)
+        if (strcmp(request->name, "ask") == 0 || strcmp(request->name, "repl://default/files/wait") == 0)
                 r = ask_once(&context, ONE, &result, err);
         json_decref(result);
         if (r < 0)
@@ -474,6 +474,42 @@ static void test_other_kinds(void **state) {
         client_close(&client);
 }
 
+/* Who reads a file waits for the turn of its session without a thread: more readers than there are threads keep nobody
+ * else from being answered. */
+static void test_lanes(void **state) {
+        enum { READERS = 80 };
+        static struct client readers[READERS];
+        struct client client;
+
+        client_open(&client);
+        for (int i = 0; i < READERS; i++) {
+                readers[i] = client;
+                pthread_mutex_init(&readers[i].lock, NULL);
+                pthread_cond_init(&readers[i].changed, NULL);
+                readers[i].way.data = &readers[i];
+                readers[i].waits = true;
+                submit(&readers[i], SBX_REQUEST_READ, "repl://default/files/wait", "");
+        }
+        pthread_mutex_lock(&readers[0].lock);
+        while (!readers[0].asking)
+                pthread_cond_wait(&readers[0].changed, &readers[0].lock);
+        pthread_mutex_unlock(&readers[0].lock);
+        assert_contains(request(&client, SBX_REQUEST_READ, "repl://other/files/a", "", NULL), "3 repl://other/files/a");
+        assert_contains(request(&client, SBX_REQUEST_READ, "repl://default/artifacts/a", "", NULL), "artifacts");
+        assert_contains(request(&client, SBX_REQUEST_PROMPT, "p", "", NULL), "4 p");
+        for (int i = 1; i < READERS; i++) {
+                pthread_mutex_lock(&readers[i].lock);
+                assert_false(readers[i].asking);
+                pthread_mutex_unlock(&readers[i].lock);
+        }
+        for (int i = 0; i < READERS; i++) {
+                client.services.cancel(client.services.data, readers[i].task);
+                finish(&readers[i]);
+                assert_int_equal(readers[i].status, -ECANCELED);
+        }
+        client_close(&client);
+}
+
 static void test_refused_kinds(void **state) {
         struct sbx_tool_requests nothing = {0};
         struct client client;
@@ -683,6 +719,7 @@ int main(void) {
                 cmocka_unit_test(test_talk),
                 cmocka_unit_test(test_silent_client),
                 cmocka_unit_test(test_other_kinds),
+                cmocka_unit_test(test_lanes),
                 cmocka_unit_test(test_refused_kinds),
                 cmocka_unit_test(test_listing),
                 cmocka_unit_test(test_source),
