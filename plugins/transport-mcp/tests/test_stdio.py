@@ -44,6 +44,68 @@ def test_every_revision():
             assert text_of(server.call("echo", {})) == "echo"
 
 
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+META = {VERSION_KEY: "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+def test_both_eras_in_any_order():
+    with start() as server:
+        assert server.ask("server/discover", {"_meta": META})["result"]["supportedVersions"] == ["2026-07-28"]
+        result = server.ask("tools/call", {"name": "echo", "_meta": META})["result"]
+        assert result["resultType"] == "complete" and text_of(result) == "echo"
+        assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "SniparaSandbox"
+        error_of(server.ask("tools/call", {"name": "echo"}), -32600, server.next_id)  # not initialized
+        server.initialize("2025-11-25")
+        assert "resultType" not in server.call("echo", {})
+        assert server.ask("tools/call", {"name": "echo", "_meta": META})["result"]["resultType"] == "complete"
+        error_of(server.ask("ping", {"_meta": META}), -32601, server.next_id)
+        assert server.ask("ping")["result"] == {}
+
+
+def test_results_of_any_size_are_wrapped():
+    with start() as server:
+        for size in (0, 1, 70000, 3000000):
+            result = server.ask("tools/call", {"name": "big", "arguments": {"size": size}, "_meta": META})["result"]
+            assert result["resultType"] == "complete" and len(text_of(result)) == size
+
+
+def test_modern_cancel():
+    with start() as server:
+        server.request("tools/call", {"name": "sleep", "arguments": {"ms": 60000}, "_meta": META}, request_id="slow")
+        server.notify("notifications/cancelled", {"requestId": "slow", "_meta": META})
+        server.request("tools/call", {"name": "sleep", "arguments": {"ms": 0}, "_meta": META}, request_id="slow")
+        assert text_of(server.message()["result"]) == "done"  # the id is free; the first one has no answer
+        assert server.silent()
+
+
+def listen(server, request_id):
+    server.request("subscriptions/listen", {"_meta": META, "notifications": {"toolsListChanged": True}}, request_id)
+    ack = server.message()
+    assert ack == {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                   "params": {"_meta": {SUBSCRIPTION: request_id}, "notifications": {"toolsListChanged": True}}}, ack
+
+
+def test_listening_ends_with_a_word():
+    with start() as server:
+        for request_id in ("a", 7, "b"):
+            listen(server, request_id)
+        server.notify("notifications/cancelled", {"requestId": "b"})
+        assert server.ask("tools/list", {"_meta": META})["result"]["tools"]
+        server.terminate()
+        ends = [server.message(), server.message()]
+        assert {end["id"] for end in ends} == {"a", 7}, ends
+        assert all(end["result"]["_meta"][SUBSCRIPTION] == end["id"] for end in ends), ends
+        assert server.rest() == b"" and server.wait() == 0
+
+
+def test_listening_does_not_keep_the_server():
+    with start() as server:
+        listen(server, 1)
+        server.close_input()
+        assert server.wait() == 0
+
+
 def test_malformed_lines():
     with start() as server:
         for line in (b"rubbish", b"{", b"\xff\xfe", b"[", b"\0", b'{"jsonrpc":"2.0",}'):
