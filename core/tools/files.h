@@ -40,6 +40,9 @@ int sbx_files_locate(const struct sbx_files *files, const char *path, struct sbx
 /* A descriptor (O_PATH) of what the place is, never of anything that is not beneath its root, nor of a secret. -ENOENT,
  * -EACCES, -errno. */
 int sbx_files_look(const struct sbx_file_place *place, int *ret_fd, struct sbx_error *err);
+/* Whether a descriptor is of the directory of logs (log_dir), or of what is in it: runs of all principals tell what they
+ * were asked there. Not if `root`, an allowed path, is in it. */
+bool sbx_files_is_log(const struct sbx_files *files, const char *root, int fd);
 /* Opens for reading what `looked_at` (of sbx_files_look) is, if that is of the type (S_IFREG, S_IFDIR). Nothing else is
  * ever opened: the open of a device can have effects, that of a FIFO can wait. */
 int sbx_files_open(const struct sbx_file_place *place, int looked_at, unsigned type, int *ret_fd,

@@ -23,6 +23,8 @@ struct part {
 
 struct listing {
         const struct sbx_call *call;
+        const struct sbx_files *files;
+        const char *root; /* the allowed path that the directory is in */
         struct part parts[PARTS_MAX];
         unsigned part_count;
         char **found; /* paths below the directory */
@@ -149,6 +151,10 @@ static int enter(struct listing *listing, int directory_fd, const char *name, pl
                 return 0;
         }
         fd = openat(directory_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        if (fd >= 0 && sbx_files_is_log(listing->files, listing->root, fd)) {
+                close(fd);
+                return 0;
+        }
         return fd >= 0 ? walk(listing, fd, at, depth + 1, path, err) : 0;
 }
 
@@ -309,6 +315,8 @@ static int list_files(const struct sbx_tool_context *context, json_t *arguments,
                 r = sbx_files_look(&place, &seen, err);
         if (r == 0)
                 r = sbx_files_open(&place, seen, S_IFDIR, &fd, err);
+        listing.files = context->data;
+        listing.root = place.root;
         if (r == 0)
                 r = walk(&listing, fd, pass_any_depth(&listing, 1), 0, &path, err);
         if (r < 0)

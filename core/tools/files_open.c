@@ -12,6 +12,7 @@
 #include "base/error.h"
 
 #define ORIGIN SBX_FILES_ORIGIN
+#define IS_LOG (-ENOTUNIQ) /* of look(): the file is of the logs of runs */
 #define RACES_MAX 8 /* the kernel gives up when directories are moved while it looks; then it is asked again */
 
 void sbx_file_place_clear(struct sbx_file_place *place) {
@@ -199,6 +200,29 @@ static bool is_configuration(const struct sbx_config *config, int fd) {
         return false;
 }
 
+/* Where a descriptor's file is, by the kernel's own word. */
+static bool path_of(int fd, char path[PATH_MAX]) {
+        char link[64];
+        ssize_t size;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        size = readlink(link, path, PATH_MAX - 1);
+        if (size <= 0)
+                return false;
+        path[size] = '\0';
+        return true;
+}
+
+bool sbx_files_is_log(const struct sbx_files *files, const char *root, int fd) {
+        const char *directory = files->config != NULL ? sbx_config_string(files->config, "log_dir") : NULL;
+        char target[PATH_MAX];
+        _cleanup_free_ char *real = directory != NULL ? realpath(directory, NULL) : NULL;
+
+        if (real == NULL || below_root(directory, root) != NULL || below_root(real, root) != NULL)
+                return false; /* there are none, or they are what was allowed */
+        return !path_of(fd, target) || below_root(real, target) != NULL;
+}
+
 static int look(const struct sbx_file_place *place) {
         _cleanup_close_ int root_fd = -1, fd = -1;
         int r;
@@ -223,6 +247,8 @@ static int look(const struct sbx_file_place *place) {
         }
         if (fd >= 0 && is_configuration(place->files->config, fd))
                 return -EKEYREJECTED;
+        if (fd >= 0 && sbx_files_is_log(place->files, place->root, fd))
+                return IS_LOG;
         return fd >= 0 ? steal_fd(&fd) : fd;
 }
 
@@ -242,6 +268,10 @@ static int tell_failure(const struct sbx_file_place *place, int r, struct sbx_er
                 return sbx_error_set(err, -EACCES, ORIGIN,
                                      "Only an entry of allowed_paths that names the file itself allows it.",
                                      "Access denied: '%.512s' may hold keys or passwords", path);
+        case IS_LOG:
+                return sbx_error_set(err, -EACCES, ORIGIN,
+                                     "Only an entry of allowed_paths that names it, or something in it, allows it.",
+                                     "Access denied: '%.512s' is where the logs of runs are kept", path);
         case -EACCES:
                 return sbx_error_set(err, r, ORIGIN, "Its permissions decide.", "Access denied: %.512s", path);
         default:

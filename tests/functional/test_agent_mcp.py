@@ -219,12 +219,13 @@ class Principals(AgentCase):
         with urllib.request.urlopen(urllib.request.Request(url, data=data, headers=given), timeout=PATIENCE) as reply:
             return reply.headers.get_content_type(), reply.read().decode()
 
-    def ask(self, principal, method, params=None):
+    def ask(self, principal, method, params=None, **capabilities):
         self.number += 1
-        params = dict(params or {}, _meta=modern())
+        params = dict(params or {}, _meta=modern(**capabilities))
         headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
-        if "name" in params or "uri" in params:
-            headers["Mcp-Name"] = params.get("name", params.get("uri"))
+        for name in ("name", "uri", "taskId"):
+            if name in params:
+                headers["Mcp-Name"] = params[name]
         try:
             kind, text = self.http(None, principal, {"jsonrpc": "2.0", "id": self.number, "method": method, "params": params},
                                    headers)
@@ -275,10 +276,46 @@ class Principals(AgentCase):
         self.assertFalse(self.call("two", "execute_python", code="1", session_id="c").get("isError"))
 
     def test_runs(self):
+        """A run of one, with its client's model: for another there is no such run, and no such question."""
+        def run(principal, **more):
+            return self.ask(principal, "tools/call", dict(more, name="snipara_agent_run", arguments={"task": "Say so."}),
+                            sampling={})
+
+        question = run("one")["result"]
+        self.assertEqual(question["resultType"], "input_required")
+        given = {"requestState": question["requestState"], "inputResponses": {"completion-1": answer("FINAL: so")}}
+        self.assertEqual(run("two", **given)["error"]["code"], -32602)
+        facts = self.completed_run(run("one", **given))
+        self.assertEqual(run("one", **given)["error"]["code"], -32602)  # nor twice
         for tool in ("snipara_agent_status", "snipara_agent_cancel"):
-            result = self.call("two", tool, run_id="00000000-0000-4000-8000-000000000000")
-            self.assertTrue(result["isError"])
-            self.assertIn("not found", self.text(result))
+            for run_id in (facts["run_id"], facts["run_id"][:8], "00000000-0000-4000-8000-000000000000", ""):
+                result = self.call("two", tool, run_id=run_id)
+                self.assertTrue(result["isError"], run_id)
+            self.assertEqual(self.text(self.call("two", tool, run_id=facts["run_id"])).replace(facts["run_id"], "none"),
+                             self.text(self.call("two", tool, run_id="none")))
+        self.assertEqual(self.call("one", "snipara_agent_status", run_id=facts["run_id"])["structuredContent"]["status"],
+                         "completed")
+
+    def completed_run(self, response):
+        facts = response["result"]["structuredContent"]
+        self.assertEqual((facts["status"], facts["result"]["answer"]), ("completed", "so"))
+        return facts
+
+    def test_tasks(self):
+        """A task of one: for another there is none."""
+        extensions = {TASKS: {}}
+        begun = self.ask("one", "tools/call", {"name": "snipara_agent_run", "arguments": {"task": "Say so."}}, sampling={},
+                         extensions=extensions)["result"]
+        self.assertEqual(begun["resultType"], "task")
+        task = begun["taskId"]
+        for method, more in (("tasks/get", {}), ("tasks/cancel", {}),
+                             ("tasks/update", {"inputResponses": {"completion-1": answer("FINAL: stolen")}})):
+            refused = [self.ask("two", method, dict(more, taskId=name), extensions=extensions)["error"]
+                       for name in (task, "0" * len(task))]
+            self.assertEqual(json.dumps(refused[0]).replace(task, "0" * len(task)), json.dumps(refused[1]))
+        self.assertIn(self.ask("one", "tasks/get", {"taskId": task}, extensions=extensions)["result"]["status"],
+                      ("working", "input_required"))
+        self.ask("one", "tasks/cancel", {"taskId": task}, extensions=extensions)
 
     def test_metrics(self):
         for code in ("1", "1/0", "print('x' * 100)"):

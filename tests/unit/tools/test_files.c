@@ -527,6 +527,72 @@ static void test_configuration_files(void **state) {
         sbx_config_free(config);
 }
 
+/* A registry over a configuration with these settings, for models. */
+static struct sbx_tools *use_settings(struct bench *bench, const char *const *settings,
+                                      struct sbx_config **ret_config) {
+        static const struct sbx_logger logger = {.level = SBX_LOG_ERROR};
+        static const char *const all[] = {"*", NULL};
+        char path[128], directory[128];
+        struct sbx_runtime_options options = {.struct_size = sizeof(options),
+                                              .flags = SBX_RUNTIME_NO_ENVIRONMENT,
+                                              .config_path = path,
+                                              .directory = directory,
+                                              .settings = settings};
+        struct sbx_tools *tools = NULL;
+
+        snprintf(path, sizeof(path), "%s/my.conf", bench->directory);
+        snprintf(directory, sizeof(directory), "%s/root", bench->directory);
+        put_text(bench, "my.conf", "");
+        assert_int_equal(sbx_config_load(&options, &logger, ret_config, NULL), 0);
+        assert_int_equal(sbx_tools_new(&logger, &tools, NULL), 0);
+        assert_int_equal(sbx_tools_add_builtin(tools, bench->table.sessions, *ret_config, NULL), 0);
+        assert_int_equal(sbx_tools_allow(tools, SBX_CALLER_MODEL, all, NULL), 0);
+        return tools;
+}
+
+/* What runs were asked, and what came of it, stands there for every client of the server. */
+static void test_logs(void **state) {
+        struct bench *bench = *state;
+        struct sbx_tools *before = bench->tools;
+        struct sbx_config *config = NULL;
+        char allowed[160], log_dir[160], *report;
+
+        make_directory(bench, "root/logs");
+        make_directory(bench, "root/logs/old");
+        make_directory(bench, "root/logsearch");
+        put_text(bench, "root/logs/run.jsonl", "secret");
+        put_text(bench, "root/logs/old/run.jsonl", "secret");
+        put_text(bench, "root/logsearch/x.txt", "plain");
+        make_link(bench, "logs/run.jsonl", "root/link.txt");
+        make_link(bench, "logs", "root/link");
+        snprintf(log_dir, sizeof(log_dir), "log_dir=%s/root/logs", bench->directory);
+        snprintf(allowed, sizeof(allowed), "allowed_paths=%s/root/logs", bench->directory);
+
+        bench->tools = use_settings(bench, (const char *const[]){log_dir, NULL}, &config);
+        assert_refused(bench, "logs/run.jsonl");
+        assert_refused(bench, "logs/old/run.jsonl");
+        assert_refused(bench, "./logsearch/../logs/run.jsonl");
+        assert_refused(bench, "link.txt");
+        assert_refused(bench, "link/run.jsonl");
+        assert_true(read_path(bench, "logsearch/x.txt"));
+        assert_false(call(bench, "file_list", json_pack("{s:s}", "path", "logs")));
+        assert_false(call(bench, "file_list", json_pack("{s:s}", "path", "logs/old")));
+        assert_true(call(bench, "file_list", json_pack("{s:s, s:b}", "path", ".", "recursive", 1)));
+        report = json_dumps(bench->report, 0);
+        assert_null(strstr(report, "run.jsonl"));
+        assert_non_null(strstr(report, "x.txt"));
+        free(report);
+        sbx_tools_free(bench->tools);
+        sbx_config_free(config);
+
+        /* Who names it means it. */
+        bench->tools = use_settings(bench, (const char *const[]){log_dir, allowed, NULL}, &config);
+        assert_true(read_path(bench, at(bench, "root/logs/run.jsonl")));
+        sbx_tools_free(bench->tools);
+        sbx_config_free(config);
+        bench->tools = before;
+}
+
 static void test_hidden_from_clients(void **state) {
         struct bench *bench = *state;
         static const char *const none[] = {NULL};
@@ -730,6 +796,7 @@ int main(void) {
                 TEST(test_without_openat2),
                 TEST(test_secrets),
                 TEST(test_configuration_files),
+                TEST(test_logs),
                 TEST(test_hidden_from_clients),
                 TEST(test_list),
                 TEST(test_list_failures),
