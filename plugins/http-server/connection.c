@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections: what each does, until when, and whether its client is still there. libmicrohttpd does not look at a
  * connection that waits for an answer, so the loop watches every socket itself, beside it. */
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h> /* struct tcp_info of the C library lacks tcpi_bytes_acked */
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "internal.h"
 
 /* For a request that its client ended in the middle: what has arrived is read by then. */
 #define CLOSED_MS 20u
 #define CLOSED_LOOKS 50u
+
+#define LINGER_NS (UINT64_C(2000) * HS_NS_PER_MS)
 
 static uint64_t time_limit(const struct hs_limits *limits, enum hs_phase phase) {
         switch (phase) {
@@ -21,6 +25,8 @@ static uint64_t time_limit(const struct hs_limits *limits, enum hs_phase phase) 
         case HS_WAITING:
         case HS_WRITING:
                 return limits->write_ns;
+        case HS_LINGERING:
+                return LINGER_NS;
         case HS_DOOMED:
                 break;
         }
@@ -63,10 +69,28 @@ void hs_connection_phase(struct hs_connection *connection, enum hs_phase phase) 
                 server->look_next_ns = connection->deadline_ns;
 }
 
-/* libmicrohttpd closes it when it next looks; one that waits is made to. */
+static void forget(struct hs_connection *connection) {
+        struct hs_server *server = connection->server;
+
+        if (connection->previous != NULL)
+                connection->previous->next = connection->next;
+        else
+                server->connections = connection->next;
+        if (connection->next != NULL)
+                connection->next->previous = connection->previous;
+        server->open--;
+        free(connection);
+}
+
+/* libmicrohttpd closes it when it next looks; one that waits is made to, one that lingers is freed. */
 void hs_connection_doom(struct hs_connection *connection) {
         struct hs_exchange *exchange = connection->exchange;
 
+        if (connection->phase == HS_LINGERING) {
+                close(connection->fd);
+                forget(connection);
+                return;
+        }
         hs_connection_phase(connection, HS_DOOMED);
         shutdown(connection->fd, SHUT_RDWR);
         if (exchange == NULL)
@@ -128,23 +152,43 @@ static void check_deadline(struct hs_connection *connection) {
                 break;
         case HS_IDLE:
         case HS_DOOMED:
+        case HS_LINGERING:
                 hs_connection_doom(connection);
                 break;
         }
 }
 
 void hs_connections_look(struct hs_server *server) {
-        for (struct hs_connection *c = server->connections; c != NULL; c = c->next) {
+        struct hs_connection *next;
+
+        for (struct hs_connection *c = server->connections; c != NULL; c = next) {
+                next = c->next;
                 if (c->deadline_ns <= server->now_ns)
                         check_deadline(c);
-                if (c->deadline_ns < server->look_next_ns)
+                else if (c->deadline_ns < server->look_next_ns)
                         server->look_next_ns = c->deadline_ns;
         }
+}
+
+/* Closing with bytes unread would reset the connection, and the client would not see why it was refused. */
+static void discard(struct hs_connection *connection) {
+        char bytes[65536];
+        ssize_t n = recv(connection->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return;
+        connection->discarded += n > 0 ? (size_t)n : 0;
+        if (n <= 0 || connection->discarded / 2 > connection->server->limits.body_max)
+                hs_connection_doom(connection);
 }
 
 void hs_connection_event(struct hs_connection *connection, uint32_t events) {
         struct hs_exchange *exchange = connection->exchange;
 
+        if (connection->phase == HS_LINGERING) {
+                discard(connection);
+                return;
+        }
         if ((events & (EPOLLHUP | EPOLLERR)) != 0)
                 connection->dead = connection->peer_closed = true;
         if ((events & EPOLLRDHUP) != 0)
@@ -182,16 +226,28 @@ static void begin(struct hs_server *server, struct MHD_Connection *mhd, void **c
                 hs_connection_doom(connection); /* nobody would see it go */
 }
 
+/* Keeps the socket when libmicrohttpd closes its descriptor, which it does after this. */
+static bool keep_open(struct hs_server *server, struct hs_connection *connection) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
+        int fd = fcntl(connection->fd, F_DUPFD_CLOEXEC, 0);
+
+        if (fd < 0)
+                return false;
+        if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+                close(fd);
+                return false;
+        }
+        connection->fd = fd;
+        connection->mhd = NULL;
+        hs_connection_phase(connection, HS_LINGERING);
+        return true;
+}
+
 static void end(struct hs_server *server, struct hs_connection *connection) {
-        epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL); /* libmicrohttpd closes it after this */
-        if (connection->previous != NULL)
-                connection->previous->next = connection->next;
-        else
-                server->connections = connection->next;
-        if (connection->next != NULL)
-                connection->next->previous = connection->previous;
-        server->open--;
-        free(connection);
+        epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
+        if (!connection->linger || connection->peer_closed || connection->phase == HS_DOOMED ||
+            !keep_open(server, connection))
+                forget(connection);
 }
 
 void hs_connection_notify(void *data, struct MHD_Connection *mhd, void **context,

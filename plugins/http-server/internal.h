@@ -69,6 +69,8 @@ enum hs_phase {
         HS_WAITING,   /* for a handler, or for the next piece of a stream */
         HS_WRITING,   /* a response */
         HS_DOOMED,    /* its socket is shut down; libmicrohttpd closes it next */
+        HS_LINGERING, /* libmicrohttpd has closed it; what still comes is thrown away, so that the answer gets through
+                       */
 };
 
 struct hs_connection {
@@ -82,6 +84,8 @@ struct hs_connection {
         bool dead;             /* nor take anything */
         bool more_input;       /* came while a request was being answered */
         bool used;             /* a request has been answered */
+        bool linger;           /* its client may be sending when it is closed */
+        size_t discarded;      /* bytes, while it lingers */
         uint64_t deadline_ns;
         uint64_t acknowledged; /* bytes, when the deadline of a response was last set */
         struct hs_exchange *exchange;

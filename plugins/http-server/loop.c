@@ -154,9 +154,12 @@ static void close_all(struct hs_server *server) {
         close(server->listen_fd);
         server->listen_fd = -1;
         for (unsigned i = 0; i < RUNS_TO_CLOSE && server->connections != NULL; i++) {
-                for (struct hs_connection *c = server->connections; c != NULL; c = c->next)
+                for (struct hs_connection *c = server->connections, *next; c != NULL; c = next) {
+                        next = c->next;
+                        c->linger = false;
                         if (c->phase != HS_DOOMED)
                                 hs_connection_doom(c);
+                }
                 serve_ready(server);
                 MHD_run(server->daemon);
         }

@@ -57,6 +57,7 @@ static enum MHD_Result send_response(struct hs_exchange *exchange, struct MHD_Co
 static enum MHD_Result send_refusal(struct hs_exchange *exchange, struct MHD_Connection *mhd) {
         hs_count_refusal(exchange->server, exchange->refused.reason);
         exchange->answered = true;
+        exchange->connection->linger = exchange->refused.close;
         return send_response(exchange, mhd, exchange->refused.status, hs_refusal_response(exchange));
 }
 
@@ -75,6 +76,7 @@ static void refuse_body(struct hs_exchange *exchange, unsigned status, const cha
         exchange->refused =
                 (struct hs_refused){.status = status, .reason = -1, .message = message, .hint = hint, .close = true};
         hs_count_refusal(exchange->server, HS_REFUSED_BODY);
+        exchange->connection->linger = true;
         /* libmicrohttpd sends no response while a body is coming in. */
         if (!exchange->server->tls)
                 hs_last_words(exchange->connection->fd,
@@ -190,6 +192,7 @@ void hs_request_completed(void *data, struct MHD_Connection *mhd, void **context
         connection = exchange->connection;
         connection->exchange = NULL;
         connection->used = true;
+        connection->linger |= !exchange->checked; /* libmicrohttpd refused it */
         server->bodies -= exchange->body_capacity;
         pthread_mutex_lock(&server->lock);
         if (--server->active == 0)

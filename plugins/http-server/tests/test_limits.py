@@ -36,6 +36,29 @@ def test_bodies_have_a_limit():
         assert server.counts()["body"] == 5, server.counts()
 
 
+def test_a_refusal_gets_through():
+    """To clients that send all before they read, as most do."""
+    body = b"x" * 3000000
+    with Server("body_max=2000000") as server:
+        for sent in (request("/echo", "POST", body=body), request("/nothing", "POST", body=body),
+                     request("/echo", "POST", body=body, host="evil.example"),
+                     head("POST /echo HTTP/1.1\nHost: localhost\nTransfer-Encoding: chunked\n\n2dc6c0\n") + body[:2500000],
+                     b"GET /" + b"a" * 100000, request("/echo", headers=["X-Test: " + "a" * 100000])):
+            with server.connect() as connection:
+                for i in range(0, len(sent), 50000):
+                    connection.sendall(sent[i:i + 50000])
+                assert read_response(connection).status in (403, 404, 413, 414, 431)
+        server.wait_for(lambda counts: counts["open"] == 0)
+        # One that never ends is not waited for.
+        with server.connect() as connection:
+            connection.sendall(head("POST /echo HTTP/1.1\nHost: localhost\nContent-Length: 99999999999\n\n"))
+            try:
+                while True:
+                    connection.sendall(body)
+            except ConnectionError:
+                pass
+
+
 def test_bodies_together_have_a_limit():
     """Eight times that of one: many connections are no way round it."""
     with Server("body_max=200000") as server:
