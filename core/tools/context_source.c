@@ -104,23 +104,41 @@ static void free_texts(struct definition_texts *texts) {
         free(texts->meta);
 }
 
-static char *member_text(const json_t *definition, const char *key) {
-        const json_t *member = json_object_get(definition, key);
-
-        return json_is_object(member) || json_is_array(member) ? json_dumps(member, JSON_COMPACT) : NULL;
+static int to_text(const json_t *value, char **ret_text) {
+        *ret_text = json_dumps(value, JSON_COMPACT);
+        return *ret_text != NULL ? 0 : -ENOMEM;
 }
 
-/* What is not for us in "_meta". NULL: nothing, or out of memory, which the next allocation tells. */
-static char *foreign_meta(const json_t *meta) {
+/* NULL where there is none. */
+static int member_text(const json_t *definition, const char *key, char **ret_text) {
+        const json_t *member = json_object_get(definition, key);
+
+        return json_is_object(member) || json_is_array(member) ? to_text(member, ret_text) : 0;
+}
+
+/* What is not for us in "_meta". */
+static int foreign_meta(const json_t *meta, char **ret_text) {
         _cleanup_json_ json_t *foreign = json_object();
         const char *key;
         json_t *value;
 
+        if (foreign == NULL)
+                return -ENOMEM;
         json_object_foreach((json_t *)meta, key, value) {
                 if (strncmp(key, OURS, strlen(OURS)) != 0 && json_object_set(foreign, key, value) < 0)
-                        return NULL;
+                        return -ENOMEM;
         }
-        return json_object_size(foreign) > 0 ? json_dumps(foreign, JSON_COMPACT) : NULL;
+        return json_object_size(foreign) > 0 ? to_text(foreign, ret_text) : 0;
+}
+
+static int fill_texts(const json_t *definition, struct definition_texts *texts) {
+        int r = member_text(definition, "inputSchema", &texts->schema);
+
+        if (r == 0)
+                r = member_text(definition, "annotations", &texts->annotations);
+        if (r == 0)
+                r = member_text(definition, "icons", &texts->icons);
+        return r < 0 ? r : foreign_meta(json_object_get(definition, "_meta"), &texts->meta);
 }
 
 /* "_meta" is for us: who may call the tool, and its other names. */
@@ -185,9 +203,8 @@ static int add_definition(struct sbx_tools *tools, const struct sbx_instance *so
                 tool.flags |= SBX_TOOL_PROTOCOL;
         if (tool.task_support != NULL && strcmp(tool.task_support, "forbidden") == 0)
                 tool.task_support = NULL;
-        texts = (struct definition_texts){member_text(definition, "inputSchema"),
-                                          member_text(definition, "annotations"), member_text(definition, "icons"),
-                                          foreign_meta(meta)};
+        if (fill_texts(definition, &texts) < 0)
+                return SBX_NOMEM(err, ORIGIN);
         tool.input_schema = texts.schema;
         tool.annotations = texts.annotations;
         tool.icons = texts.icons;

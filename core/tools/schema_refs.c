@@ -64,17 +64,22 @@ static const json_t *step_into(const json_t *value, const char *segment) {
         return json_array_get(value, index);
 }
 
-/* `pointer` begins with '/'. NULL: nowhere, or out of memory. */
-static const json_t *follow_pointer(const json_t *root, const char *pointer) {
+/* `pointer` begins with '/'. `*ret` is NULL when it leads nowhere. */
+static int follow_pointer(const json_t *root, const char *pointer, const struct sbx_schema_place *at,
+                          const json_t **ret) {
         _cleanup_free_ char *copy = strdup(pointer + 1);
-        char *rest = copy, *segment;
-        const json_t *at = root;
+        char *rest = copy;
+        const json_t *found = root;
 
-        while (at != NULL && rest != NULL) {
-                segment = strsep(&rest, "/");
-                at = decode_segment(segment) ? step_into(at, segment) : NULL;
+        if (copy == NULL)
+                return SBX_NOMEM(at->err, ORIGIN);
+        while (found != NULL && rest != NULL) {
+                char *segment = strsep(&rest, "/");
+
+                found = decode_segment(segment) ? step_into(found, segment) : NULL;
         }
-        return copy != NULL ? at : NULL;
+        *ret = found;
+        return 0;
 }
 
 /* ---- anchors ---- */
@@ -136,7 +141,7 @@ int sbx_schema_resolve(const char *ref, const struct sbx_schema_place *at, const
         if (fragment[0] == '\0')
                 found = root;
         else if (fragment[0] == '/')
-                found = follow_pointer(root, fragment);
+                r = follow_pointer(root, fragment, at, &found);
         else
                 r = find_anchor(root, fragment, at, &found);
         if (r < 0)
