@@ -53,6 +53,13 @@ class Host:
                 raise AssertionError("%r does not come: %s" % (text, self.errors()))
             time.sleep(0.01)
 
+    def await_unanswered(self, count):
+        """Until so many requests are under way."""
+        line, deadline = b"snipara_mcp_http_unanswered %d\n" % count, time.monotonic() + TIMEOUT
+        while line not in self.get("/metrics")[2]:
+            assert time.monotonic() < deadline, line
+            time.sleep(0.01)
+
     def tell(self, change):
         self.process.stdin.write(change.encode() + b"\n")
         self.process.stdin.flush()

@@ -318,7 +318,7 @@ def test_modern_disconnect_cancels():
 
 def test_modern_silence_becomes_a_stream():
     with Host("http.keep_alive=100ms") as host:
-        body = modern_body("tools/call", {"name": "sleep", "arguments": {"ms": 1000}})
+        body = modern_body("tools/call", {"name": "sleep", "arguments": {"ms": 3000}})
         with Stream(host, "POST", dumps(body), modern_headers("tools/call", "sleep")) as stream:
             assert stream.head().headers["Content-Type"] == "text/event-stream"
             assert stream.event(comments=True).comment
@@ -501,7 +501,7 @@ def test_one_message_never_on_two_streams():
 def test_resuming_takes_over():
     with Host() as host:
         session = Session(host)
-        with session.begin_call("sleep", {"ms": 300}, token="t") as stream:
+        with session.begin_call("sleep", {"ms": 3000}, token="t") as stream:
             first = stream.event().id
             with session.listen(first) as again:
                 assert again.status == 200
@@ -578,6 +578,7 @@ def test_delete_ends_what_is_under_way():
             unasked.event()
             with session.begin_call("sleep", {"ms": 60000}, request_id="d", token="t") as streaming:
                 streaming.event()
+                host.await_unanswered(2)
                 assert session.delete() == 200
                 assert streaming.event() is None
             assert unasked.event() is None
@@ -687,11 +688,11 @@ def test_where_tokens_come_from():
 
 def test_shutdown_lets_requests_end():
     with Host() as host:
-        body = dumps(modern_body("tools/call", {"name": "sleep", "arguments": {"ms": 500}}))
+        body = dumps(modern_body("tools/call", {"name": "sleep", "arguments": {"ms": 4000}}))
         with Stream(host, "POST", body, modern_headers("tools/call", "sleep")) as stream, \
                 Session(host).listen() as unasked:
             unasked.event()
-            assert host.get("/metrics")[0] == 200
+            host.await_unanswered(1)
             host.terminate()
             assert stream.status == 200
             assert json.loads(stream.head().read())["result"]["content"][0]["text"] == "done"
@@ -707,7 +708,7 @@ def test_shutdown_cancels_what_takes_too_long():
                 session.begin_call("sleep", {"ms": 60000}) as two, \
                 session.begin_call("sleep", {"ms": 60000}, request_id=2, token="t") as three:
             three.event()
-            assert host.get("/metrics")[0] == 200
+            host.await_unanswered(3)
             host.terminate()
             assert one.status == 503 and two.status == 503 and three.event() is None
         assert host.end() == 0
