@@ -7,8 +7,11 @@ import json
 import os
 import pathlib
 import sys
+import tempfile
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import mcp_http  # noqa: E402
 from mcp_client import Server, text_of  # noqa: E402
 from tap import main  # noqa: E402
 
@@ -274,6 +277,56 @@ class Files(Case):
             pass
         self.assertEqual(self.ask(server, "resources/read", {"uri": "repl://s/files/f"})["error"]["code"], -32002)
         self.assertIn("expired", self.fails(server, "download_file", path="f", session_id="s"))
+
+
+class TwoClients(unittest.TestCase):
+    """Over HTTP, with a token each: what is one's is nothing to the other, in both eras."""
+
+    TOKENS = {"alice": "alice-0123456789abcdef", "bob": "bob-0123456789abcdef"}
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        tokens = pathlib.Path(directory.name, "tokens")
+        tokens.write_text("".join(f"{name} {token}\n" for name, token in self.TOKENS.items()), encoding="utf-8")
+        tokens.chmod(0o600)
+        self.server = mcp_http.Server("--token-file", str(tokens), timeout=120)
+        self.addCleanup(self.server.__exit__, None, None, None)
+
+    def client(self, name, legacy=False):
+        client = mcp_http.Client(self.server.url, timeout=120,
+                                 headers={"Authorization": "Bearer " + self.TOKENS[name]})
+        self.addCleanup(client.__exit__, None, None, None)
+        if legacy:
+            client.initialize()
+        return client
+
+    @staticmethod
+    def error(client, uri):
+        return json.dumps(client.request("resources/read", {"uri": uri})["error"]).replace(uri, "URI")
+
+    def test_what_is_anothers_does_not_exist(self):
+        alice = self.client("alice")
+        alice.call("upload_file", {"path": "secret.txt", "content": "of alice", "session_id": "s"})
+        self.assertIn("[cut: ", text_of(alice.call("execute_python", {"code": "print('x' * 40_000)", "session_id": "s"})))
+        uris = {resource["uri"] for resource in alice.result("resources/list")["resources"]}
+        self.assertEqual(uris, {"repl://s/files/secret.txt", "repl://s/artifacts/output-1.txt"})
+        for legacy in (False, True):
+            bob = self.client("bob", legacy)
+            self.assertEqual(bob.result("resources/list")["resources"], [], legacy)
+            for uri in uris:
+                nobodys = self.error(bob, uri.replace("//s/", "//t/"))
+                self.assertEqual(self.error(bob, uri), nobodys.replace("'t'", "'s'"))
+            told = bob.result("completion/complete", {
+                "ref": {"type": "ref/resource", "uri": "repl://{session}/files/{+path}"},
+                "argument": {"name": "path", "value": ""}, "context": {"arguments": {"session": "s"}}})
+            self.assertEqual(told["completion"]["values"], [])
+            self.assertTrue(bob.call("download_file", {"path": "secret.txt", "session_id": "s"})["isError"])
+            self.assertEqual(json.loads(text_of(bob.call("list_files", {"session_id": "s"})))["files"], [])
+            bob.call("upload_file", {"path": "secret.txt", "content": "of bob", "session_id": "s"})  # his own s
+            bob.call("destroy_session", {"session_id": "s"})
+        self.assertEqual(alice.result("resources/read", {"uri": "repl://s/files/secret.txt"})["contents"][0]["text"],
+                         "of alice")
 
 
 if __name__ == "__main__":
