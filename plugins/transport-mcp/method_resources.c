@@ -10,7 +10,8 @@ void mcp_method_templates_list(struct mcp_connection *connection, const struct m
         mcp_lists_reply(connection, message, MCP_LIST_TEMPLATES, target);
 }
 
-static const struct mcp_call_how how_list = {.shape = mcp_lists_shape_resources, .cacheable = true, .keeps_params = true};
+static const struct mcp_call_how how_list = {
+        .shape = mcp_lists_shape_resources, .cacheable = true, .keeps_params = true};
 
 void mcp_method_resources_list(struct mcp_connection *connection, const struct mcp_message *message,
                                const struct mcp_meta *meta, const struct mcp_target *target) {

@@ -27,8 +27,8 @@ enum mcp_revision mcp_revision_find(const char *name);
 const char *mcp_revision_name(enum mcp_revision revision);
 
 /* The result of a tool or prompt, an object as the host gave it, as a client of `revision` may see it. Nearly always
- * these are the bytes themselves; else `storage` holds what `ret_result` points to. Blocks of a type that came later than the
- * revision become text. -EINVAL: it is not a JSON object; -EFBIG, -ENOMEM. */
+ * these are the bytes themselves; else `storage` holds what `ret_result` points to. Blocks of a type that came later
+ * than the revision become text. -EINVAL: it is not a JSON object; -EFBIG, -ENOMEM. */
 int mcp_result_prepare(struct sbx_bytes result, enum mcp_revision revision, struct mcp_text *storage,
                        struct sbx_bytes *ret_result);
 

@@ -57,7 +57,8 @@ struct mcp_caching {
 };
 
 /* `result` is a JSON object in one line. An empty `id` is answered as null. A modern client gets what every result has:
- * `resultType` ("complete" unless the result has one) and the server's name in `_meta`, merged with the result's own. */
+ * `resultType` ("complete" unless the result has one) and the server's name in `_meta`, merged with the result's own.
+ */
 void mcp_reply_result(const struct mcp_target *target, const struct mcp_id *id, struct sbx_bytes result);
 /* The same with `ttlMs` and `cacheScope` for a modern client; NULL: without. */
 void mcp_reply_cacheable(const struct mcp_target *target, const struct mcp_id *id, struct sbx_bytes result,

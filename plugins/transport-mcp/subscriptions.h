@@ -32,7 +32,7 @@ void mcp_subscriptions_remove(struct mcp_connection *connection, const char *uri
 /* The connection ends: all of its subscriptions do. */
 void mcp_subscriptions_leave(struct mcp_connection *connection);
 
-/* The state of a task changed: `task` is its DetailedTask, a JSON object in one line without a `_meta` of its own. Copies;
- * of states that come faster than they are sent, the last one is. Any thread, does not block. */
+/* The state of a task changed: `task` is its DetailedTask, a JSON object in one line without a `_meta` of its own.
+ * Copies; of states that come faster than they are sent, the last one is. Any thread, does not block. */
 void mcp_subscriptions_task(struct mcp_subscriptions *subscriptions, const char *principal, const char *task_id,
                             struct sbx_bytes task);
