@@ -21,7 +21,7 @@ int sbx_answer_check_contents(const json_t *result, struct sbx_error *err) {
         if (!json_is_array(contents) || json_array_size(contents) == 0 || json_array_size(contents) > CONTENTS_MAX)
                 return sbx_error_set(err, -EBADMSG, ORIGIN, SBX_CATALOG_AUTHOR,
                                      "its contents must be an array of 1 to %u", CONTENTS_MAX);
-        json_array_foreach((json_t *)contents, index, item) {
+        json_array_foreach ((json_t *)contents, index, item) {
                 int r = sbx_shape_contents(item, "contents", err);
 
                 if (r < 0)
@@ -50,7 +50,7 @@ int sbx_answer_check_prompt(const json_t *result, struct sbx_error *err) {
         if (!json_is_array(messages) || json_array_size(messages) > MESSAGES_MAX)
                 return sbx_error_set(err, -EBADMSG, ORIGIN, SBX_CATALOG_AUTHOR,
                                      "its messages must be an array of at most %u", MESSAGES_MAX);
-        json_array_foreach((json_t *)messages, index, message) {
+        json_array_foreach ((json_t *)messages, index, message) {
                 r = check_message(message, err);
                 if (r < 0)
                         return r;
@@ -73,7 +73,7 @@ static int check_values(const json_t *values, struct sbx_error *err) {
         json_t *value;
         size_t index;
 
-        json_array_foreach((json_t *)values, index, value) {
+        json_array_foreach ((json_t *)values, index, value) {
                 if (json_is_string(value) && json_string_length(value) <= VALUE_MAX)
                         continue;
                 return sbx_error_set(err, -EBADMSG, ORIGIN, SBX_CATALOG_AUTHOR,
@@ -85,12 +85,13 @@ static int check_values(const json_t *values, struct sbx_error *err) {
 /* `total` and `hasMore` must not contradict the values; who left them out gets them. */
 static int fix_counts(json_t *completion, size_t count, bool cut, struct sbx_error *err) {
         const json_t *total = json_object_get(completion, "total"), *more = json_object_get(completion, "hasMore");
-        bool has_more = cut || json_is_true(more) ||
-                        (json_is_integer(total) && json_integer_value(total) > (json_int_t)count);
+        bool has_more =
+                cut || json_is_true(more) || (json_is_integer(total) && json_integer_value(total) > (json_int_t)count);
 
         if (total != NULL && (!json_is_integer(total) || json_integer_value(total) < (json_int_t)count))
                 json_object_del(completion, "total");
-        else if (total == NULL && !has_more && json_object_set_new(completion, "total", json_integer((json_int_t)count)) < 0)
+        else if (total == NULL && !has_more &&
+                 json_object_set_new(completion, "total", json_integer((json_int_t)count)) < 0)
                 return SBX_NOMEM(err, ORIGIN);
         return json_object_set_new(completion, "hasMore", json_boolean(has_more)) < 0 ? SBX_NOMEM(err, ORIGIN) : 0;
 }

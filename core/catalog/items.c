@@ -63,7 +63,7 @@ static int check_prompt(const json_t *item, struct sbx_error *err) {
         if (!json_is_array(arguments) || json_array_size(arguments) > ARGUMENTS_MAX)
                 return sbx_error_set(err, -EBADMSG, ORIGIN, SBX_CATALOG_AUTHOR,
                                      "prompt: its arguments must be an array of at most %u", ARGUMENTS_MAX);
-        json_array_foreach((json_t *)arguments, index, argument) {
+        json_array_foreach ((json_t *)arguments, index, argument) {
                 r = check_argument(argument, err);
                 if (r < 0)
                         return r;
@@ -97,7 +97,8 @@ static int check_resource(const json_t *item, struct sbx_error *err) {
         if (r == 0)
                 r = sbx_shape_text(item, "resource", "mimeType", TYPE_MAX, true, err);
         if (r == 0 && size != NULL && (!json_is_integer(size) || json_integer_value(size) < 0))
-                r = sbx_error_set(err, -EBADMSG, ORIGIN, SBX_CATALOG_AUTHOR, "resource: its size is no number of bytes");
+                r = sbx_error_set(err, -EBADMSG, ORIGIN, SBX_CATALOG_AUTHOR,
+                                  "resource: its size is no number of bytes");
         return r;
 }
 
@@ -138,7 +139,7 @@ int sbx_items_add(struct sbx_items *items, const struct sbx_catalog_entry *owner
                                      SBX_CATALOG_ITEMS_MAX);
         if (reserve(items, json_array_size(list), err) < 0)
                 return -ENOMEM;
-        json_array_foreach((json_t *)list, index, item) {
+        json_array_foreach ((json_t *)list, index, item) {
                 struct sbx_error problem = {0};
 
                 if (kinds[items->kind].check(item, &problem) < 0) {

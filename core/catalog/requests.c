@@ -54,9 +54,9 @@ static int ask_all(const struct asking *asking, const struct sbx_catalog_entry *
                 if (r == 0)
                         return 0;
                 if (r != -ENOENT)
-                        return problem.code != 0 ? sbx_error_set(err, r, problem.origin, problem.hint, "%s",
-                                                                 problem.message)
-                                                 : r;
+                        return problem.code != 0
+                                       ? sbx_error_set(err, r, problem.origin, problem.hint, "%s", problem.message)
+                                       : r;
                 if (first.code == 0)
                         first = problem;
         }
@@ -130,7 +130,7 @@ static const json_t *find_argument(const json_t *declared, const char *name) {
         json_t *argument;
         size_t index;
 
-        json_array_foreach((json_t *)declared, index, argument) {
+        json_array_foreach ((json_t *)declared, index, argument) {
                 if (strcmp(json_string_value(json_object_get(argument, "name")), name) == 0)
                         return argument;
         }
@@ -143,13 +143,13 @@ static int check_arguments(const json_t *prompt, const json_t *arguments, struct
         json_t *value;
         size_t index;
 
-        json_object_foreach((json_t *)arguments, key, value) {
+        json_object_foreach ((json_t *)arguments, key, value) {
                 if (find_argument(declared, key) == NULL)
                         return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "arguments.%.64s: unknown argument", key);
                 if (!json_is_string(value))
                         return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "arguments.%.64s: must be a text", key);
         }
-        json_array_foreach((json_t *)declared, index, value) {
+        json_array_foreach ((json_t *)declared, index, value) {
                 key = json_string_value(json_object_get(value, "name"));
                 if (json_is_true(json_object_get(value, "required")) && json_object_get(arguments, key) == NULL)
                         return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "arguments.%.64s: required, but missing", key);

@@ -145,8 +145,8 @@ void sbx_host_changed(struct sbx_host_state *self, const struct sbx_change *chan
 
         if (runtime->changed == NULL)
                 return; /* nobody is there who could hear of it */
-        if (change == NULL || sbx_struct_size_check(change, SIZE_THROUGH(sbx_change, principal), "struct sbx_change",
-                                                    &problem) < 0) {
+        if (change == NULL ||
+            sbx_struct_size_check(change, SIZE_THROUGH(sbx_change, principal), "struct sbx_change", &problem) < 0) {
                 sbx_log(self->setup.logger, SBX_LOG_ERROR, "%s: news that can't be read: %s", self->setup.instance_name,
                         change != NULL ? problem.message : "none are given");
                 return;
@@ -189,6 +189,5 @@ int sbx_host_metrics(struct sbx_host_state *self, struct sbx_output *ret_text, s
 int sbx_host_ready(struct sbx_host_state *self, struct sbx_error *err) {
         const struct sbx_runtime_services *runtime = &services(self)->runtime;
 
-        return runtime->ready != NULL ? runtime->ready(runtime->data, err)
-                                      : not_here(self, "guests to be ready", err);
+        return runtime->ready != NULL ? runtime->ready(runtime->data, err) : not_here(self, "guests to be ready", err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of a runtime offer to each other and to plugins: requests that are no tool calls, lists, news, figures.
+/* What the parts of a runtime offer to each other and to plugins: requests that are no tool calls, lists, news,
+ * figures.
  */
 #include "runtime/runtime.h"
 
@@ -107,10 +108,8 @@ static int answer_request(void *data, const struct sbx_request *request, const s
 }
 
 static void session_changed(void *data, const char *principal, const char *uri_prefix, bool list_changed) {
-        struct sbx_change change = {.struct_size = sizeof(change),
-                                    .kind = SBX_CHANGE_RESOURCE,
-                                    .uri = uri_prefix,
-                                    .principal = principal};
+        struct sbx_change change = {
+                .struct_size = sizeof(change), .kind = SBX_CHANGE_RESOURCE, .uri = uri_prefix, .principal = principal};
 
         sbx_catalog_changed(data, &change);
         if (!list_changed)

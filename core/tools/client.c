@@ -29,8 +29,8 @@ static void tell_progress(void *data, double progress, double total, const char 
 
 /* RFC 5424, section 6.2.1, as the protocol spells them. */
 static bool is_level(const char *level) {
-        static const char *const levels[] = {"debug",   "info",  "notice",   "warning",
-                                             "error",   "critical", "alert", "emergency"};
+        static const char *const levels[] = {"debug", "info",     "notice", "warning",
+                                             "error", "critical", "alert",  "emergency"};
 
         for (size_t i = 0; level != NULL && i < sizeof(levels) / sizeof(levels[0]); i++)
                 if (strcmp(levels[i], level) == 0)
@@ -46,8 +46,8 @@ static void tell_log(void *data, const char *level, const char *logger, struct s
         if (client->own == NULL || client->own->log == NULL)
                 return;
         if (!is_level(level))
-                sbx_log(client->logger, SBX_LOG_WARNING, "a line for the log of a client is dropped: '%.32s' is no level",
-                        level != NULL ? level : "");
+                sbx_log(client->logger, SBX_LOG_WARNING,
+                        "a line for the log of a client is dropped: '%.32s' is no level", level != NULL ? level : "");
         else if (sbx_json_parse_any(value, LOG_MAX_BYTES, "value", &parsed, &problem) < 0)
                 sbx_log(client->logger, SBX_LOG_WARNING, "a line for the log of a client is dropped: %s",
                         problem.message);
@@ -98,7 +98,7 @@ static int check_requests(struct sbx_bytes requests, struct sbx_error *err) {
         if (!json_is_object(parsed) || json_object_size(parsed) == 0 || json_object_size(parsed) > ASK_MAX)
                 return sbx_error_set(err, -EINVAL, ORIGIN, NULL,
                                      "a client is asked 1 to %u requests at once, an object of them", ASK_MAX);
-        json_object_foreach(parsed, key, request) {
+        json_object_foreach (parsed, key, request) {
                 r = check_request(key, request, err);
                 if (r < 0)
                         return r;
@@ -129,11 +129,8 @@ void sbx_tool_client_init(struct sbx_tool_client *client, const struct sbx_logge
                           const struct sbx_tool_context *context, bool may_become_task) {
         const struct sbx_client *own = context->client;
 
-        *client = (struct sbx_tool_client){.own = own,
-                                           .context = context,
-                                           .logger = logger,
-                                           .may_become_task = may_become_task,
-                                           .is_task = -1};
+        *client = (struct sbx_tool_client){
+                .own = own, .context = context, .logger = logger, .may_become_task = may_become_task, .is_task = -1};
         client->client = (struct sbx_client){.struct_size = sizeof(client->client),
                                              .capabilities = own != NULL ? own->capabilities : 0,
                                              .data = client,

@@ -124,7 +124,7 @@ static int foreign_meta(const json_t *meta, char **ret_text) {
 
         if (foreign == NULL)
                 return -ENOMEM;
-        json_object_foreach((json_t *)meta, key, value) {
+        json_object_foreach ((json_t *)meta, key, value) {
                 if (strncmp(key, OURS, strlen(OURS)) != 0 && json_object_set(foreign, key, value) < 0)
                         return -ENOMEM;
         }

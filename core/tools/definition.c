@@ -57,8 +57,8 @@ static int check_texts(const struct sbx_tool *tool, struct sbx_error *err) {
         return 0;
 }
 
-/* One API of a client's model refuses the whole request when a schema's root is not a plain object: ours are, those of a
- * plugin are its own business. */
+/* One API of a client's model refuses the whole request when a schema's root is not a plain object: ours are, those of
+ * a plugin are its own business. */
 static int check_schema(const struct sbx_tool *tool, const json_t *schema, struct sbx_error *err) {
         static const char *const refused[] = {"oneOf", "anyOf", "allOf"};
         const char *type = json_string_value(json_object_get(schema, "type")), *name = tool->name;

@@ -36,8 +36,7 @@ int sbx_schema_spend(const struct sbx_schema_place *at, size_t steps) {
         return 0;
 }
 
-static int apply_ref(const json_t *schema, json_t *value, const struct sbx_schema_place *at,
-                     json_t **ret_replacement) {
+static int apply_ref(const json_t *schema, json_t *value, const struct sbx_schema_place *at, json_t **ret_replacement) {
         const char *ref = json_string_value(json_object_get(schema, "$ref"));
         const json_t *target = NULL;
         int r;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the checks of arguments against JSON Schema 2020-12.
  *
- * Evaluated: true and false; $ref to the document itself ("#", "#/pointer", "#anchor", and its own $id), $defs, $anchor;
- * type, enum, const; allOf, anyOf, oneOf, not, if/then/else, dependentRequired, dependentSchemas; properties, required,
- * additionalProperties, propertyNames, minProperties, maxProperties; items, prefixItems, contains, minContains,
- * maxContains, minItems, maxItems, uniqueItems; minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf;
- * minLength, maxLength; default, which is filled in where it applies without conditions.
+ * Evaluated: true and false; $ref to the document itself ("#", "#/pointer", "#anchor", and its own $id), $defs,
+ * $anchor; type, enum, const; allOf, anyOf, oneOf, not, if/then/else, dependentRequired, dependentSchemas; properties,
+ * required, additionalProperties, propertyNames, minProperties, maxProperties; items, prefixItems, contains,
+ * minContains, maxContains, minItems, maxItems, uniqueItems; minimum, maximum, exclusiveMinimum, exclusiveMaximum,
+ * multipleOf; minLength, maxLength; default, which is filled in where it applies without conditions.
  *
  * Kept and passed over: everything else. `pattern` and patternProperties are regular expressions of another language
  * than any library here speaks, and a client could make them take for ever; where there are patternProperties,

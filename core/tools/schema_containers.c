@@ -20,7 +20,7 @@ static int refuse_unknown(const json_t *properties, const char *key, const struc
 
         if (at->err == NULL)
                 return -EINVAL;
-        json_object_foreach((json_t *)properties, name, property)
+        json_object_foreach ((json_t *)properties, name, property)
                 sbx_nearest_offer(&nearest, name);
         sbx_schema_join(properties, list, sizeof(list));
         snprintf(hint, sizeof(hint), "Arguments are: %s.", list);
@@ -82,7 +82,7 @@ static int check_each_member(const json_t *schema, json_t *object, const struct 
         json_t *value;
         void *next;
 
-        json_object_foreach_safe(object, next, key, value) {
+        json_object_foreach_safe (object, next, key, value) {
                 int r;
 
                 if (stands_for_missing(schema, key, value)) {
@@ -102,10 +102,10 @@ static int check_required(const json_t *schema, const json_t *names, const json_
         const json_t *name;
         size_t index;
 
-        json_array_foreach(names, index, name) {
+        json_array_foreach (names, index, name) {
                 if (json_is_string(name) && !has_member(schema, object, json_string_value(name)))
-                        return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s.%.64s: required, but missing", at->path,
-                                             json_string_value(name));
+                        return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s.%.64s: required, but missing",
+                                             at->path, json_string_value(name));
         }
         return 0;
 }
@@ -119,7 +119,7 @@ static int check_names(const json_t *schema, const json_t *object, const struct 
         if (!sbx_schema_is_schema(names))
                 return 0;
         below.trial = true;
-        json_object_foreach((json_t *)object, key, value) {
+        json_object_foreach ((json_t *)object, key, value) {
                 _cleanup_json_ json_t *name = json_string(key);
                 char path[SBX_SCHEMA_PATH_MAX];
                 json_t *unused = NULL;
@@ -141,11 +141,11 @@ static int check_dependents(const json_t *schema, json_t *object, const struct s
         json_t *wanted;
         int r = 0;
 
-        json_object_foreach(json_object_get(schema, "dependentRequired"), key, wanted) {
+        json_object_foreach (json_object_get(schema, "dependentRequired"), key, wanted) {
                 if (r == 0 && has_member(schema, object, key))
                         r = check_required(schema, wanted, object, at);
         }
-        json_object_foreach(json_object_get(schema, "dependentSchemas"), key, wanted) {
+        json_object_foreach (json_object_get(schema, "dependentSchemas"), key, wanted) {
                 json_t *unused = NULL; /* an object is never replaced */
 
                 if (r == 0 && sbx_schema_is_schema(wanted) && has_member(schema, object, key))
@@ -207,7 +207,7 @@ static int check_contains(const json_t *schema, const json_t *array, const struc
                 return 0;
         below.trial = true;
         below.err = NULL;
-        json_array_foreach((json_t *)array, index, item) {
+        json_array_foreach ((json_t *)array, index, item) {
                 json_t *unused = NULL;
                 int r = sbx_schema_apply_one(wanted, item, &below, &unused);
 

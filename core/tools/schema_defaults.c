@@ -10,7 +10,7 @@ static int fill_members(const json_t *schema, json_t *object, const struct sbx_s
         const char *key;
         json_t *property;
 
-        json_object_foreach(json_object_get(schema, "properties"), key, property) {
+        json_object_foreach (json_object_get(schema, "properties"), key, property) {
                 const json_t *fallback = json_object_get(property, "default");
                 json_t *value = json_object_get(object, key);
                 int r = 0;
@@ -32,7 +32,7 @@ static int fill_items(const json_t *schema, json_t *array, const struct sbx_sche
 
         if (!json_is_object(items) || json_object_get(schema, "prefixItems") != NULL)
                 return 0;
-        json_array_foreach(array, index, item) {
+        json_array_foreach (array, index, item) {
                 int r = sbx_schema_fill(items, item, at);
 
                 if (r < 0)
@@ -55,7 +55,7 @@ int sbx_schema_fill(const json_t *schema, json_t *value, const struct sbx_schema
                 r = sbx_schema_resolve(ref, at, &target);
         if (r == 0 && target != NULL)
                 r = sbx_schema_fill(target, value, at);
-        json_array_foreach(json_object_get(schema, "allOf"), index, part) {
+        json_array_foreach (json_object_get(schema, "allOf"), index, part) {
                 if (r == 0)
                         r = sbx_schema_fill(part, value, at);
         }

@@ -22,12 +22,11 @@ static int try(const json_t *schema, json_t *value, const struct sbx_schema_plac
         return sbx_schema_misfit(r) ? 0 : sbx_schema_give_up(at, r);
 }
 
-static int check_all(const json_t *schema, json_t *value, const struct sbx_schema_place *at,
-                     json_t **ret_replacement) {
+static int check_all(const json_t *schema, json_t *value, const struct sbx_schema_place *at, json_t **ret_replacement) {
         const json_t *all = json_object_get(schema, "allOf"), *part;
         size_t index;
 
-        json_array_foreach(all, index, part) {
+        json_array_foreach (all, index, part) {
                 int r = sbx_schema_apply_one(part, value, at, ret_replacement);
 
                 if (r < 0)
@@ -42,7 +41,7 @@ static int none_fits(const json_t *alternatives, json_t *value, const struct sbx
         const json_t *part;
         size_t index, used = 0;
 
-        json_array_foreach(alternatives, index, part) {
+        json_array_foreach (alternatives, index, part) {
                 struct sbx_error problem = {0};
                 int r;
 
@@ -66,7 +65,7 @@ static int count_fitting(const json_t *alternatives, json_t *value, size_t enoug
         size_t index;
 
         *ret_count = 0;
-        json_array_foreach(alternatives, index, part) {
+        json_array_foreach (alternatives, index, part) {
                 int r = *ret_count < enough ? try(part, value, at, NULL) : 0;
 
                 if (r < 0)
@@ -99,8 +98,10 @@ static int check_one(const json_t *schema, json_t *value, const struct sbx_schem
                 return r;
         if (fitting == 0)
                 return none_fits(one, value, at);
-        return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL, "%s: fits more than one of %zu alternatives, of which "
-                             "exactly one must fit", at->path, json_array_size(one));
+        return sbx_error_set(at->err, -EINVAL, ORIGIN, NULL,
+                             "%s: fits more than one of %zu alternatives, of which "
+                             "exactly one must fit",
+                             at->path, json_array_size(one));
 }
 
 static int check_not(const json_t *schema, json_t *value, const struct sbx_schema_place *at) {

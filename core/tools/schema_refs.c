@@ -103,11 +103,11 @@ static int find_anchor(const json_t *value, const char *name, const struct sbx_s
                 *ret = value;
                 return 0;
         }
-        json_object_foreach((json_t *)value, key, child) {
+        json_object_foreach ((json_t *)value, key, child) {
                 if (r == 0 && *ret == NULL && !is_data(key) && (json_is_object(child) || json_is_array(child)))
                         r = find_anchor(child, name, at, ret);
         }
-        json_array_foreach(value, index, child) {
+        json_array_foreach (value, index, child) {
                 if (r == 0 && *ret == NULL && (json_is_object(child) || json_is_array(child)))
                         r = find_anchor(child, name, at, ret);
         }
@@ -162,11 +162,11 @@ static int check_refs(const json_t *value, const struct sbx_schema_place *at) {
 
         if (ref != NULL && own_fragment(at->run->root, ref) != NULL)
                 r = sbx_schema_resolve(ref, at, &target);
-        json_object_foreach((json_t *)value, key, child) {
+        json_object_foreach ((json_t *)value, key, child) {
                 if (r == 0 && !is_data(key) && (json_is_object(child) || json_is_array(child)))
                         r = check_refs(child, at);
         }
-        json_array_foreach(value, index, child) {
+        json_array_foreach (value, index, child) {
                 if (r == 0 && (json_is_object(child) || json_is_array(child)))
                         r = check_refs(child, at);
         }

@@ -37,13 +37,13 @@ void sbx_schema_join(const json_t *names, char *text, size_t size) {
 
         text[0] = '\0';
         if (json_is_object(names)) {
-                json_object_foreach((json_t *)names, key, value) {
+                json_object_foreach ((json_t *)names, key, value) {
                         if (used < size)
                                 used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", key);
                 }
                 return;
         }
-        json_array_foreach(names, index, value) {
+        json_array_foreach (names, index, value) {
                 if (json_is_string(value) && used < size)
                         used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "",
                                                  json_string_value(value));
@@ -76,7 +76,7 @@ bool sbx_schema_allows_type(const json_t *schema, const json_t *value) {
                 return has_type(value, json_string_value(type));
         if (!json_is_array(type))
                 return true;
-        json_array_foreach(type, index, item) {
+        json_array_foreach (type, index, item) {
                 if (json_is_string(item) && has_type(value, json_string_value(item)))
                         return true;
         }
@@ -125,7 +125,7 @@ static int equal_objects(const json_t *left, const json_t *right, const struct s
 
         if (json_object_size(left) != json_object_size(right))
                 return 0;
-        json_object_foreach((json_t *)left, key, value) {
+        json_object_foreach ((json_t *)left, key, value) {
                 const json_t *other = json_object_get(right, key);
                 int r = other != NULL ? sbx_schema_equal(value, other, at) : 0;
 
@@ -159,7 +159,7 @@ static int check_enum(const json_t *schema, const json_t *value, const struct sb
 
         if (!json_is_array(allowed))
                 return 0;
-        json_array_foreach(allowed, index, item) {
+        json_array_foreach (allowed, index, item) {
                 int r = sbx_schema_equal(item, value, at);
 
                 if (r != 0)
@@ -222,8 +222,8 @@ static int check_open_range(const json_t *schema, const json_t *value, const str
         return 0;
 }
 
-/* 0.3 is a multiple of 0.1 for people, and not for binary fractions: what differs in the last digits is one. Beyond 2^53
- * there are only whole numbers. */
+/* 0.3 is a multiple of 0.1 for people, and not for binary fractions: what differs in the last digits is one. Beyond
+ * 2^53 there are only whole numbers. */
 static bool is_multiple(const json_t *value, const json_t *step) {
         double times, rest, allowed = 1e-9;
 

@@ -81,8 +81,7 @@ static void begin_beat(struct sbx_tool_task *task) {
 }
 
 static int prepare_call(struct sbx_tool_task *task, const struct sbx_request *request, struct sbx_error *err) {
-        task->refused =
-                sbx_tools_resolve(task->tools, request->name, SBX_CALLER_CLIENT, &task->entry, &task->problem);
+        task->refused = sbx_tools_resolve(task->tools, request->name, SBX_CALLER_CLIENT, &task->entry, &task->problem);
         if (task->refused == 0)
                 task->refused = sbx_tools_parse(request->arguments, &task->arguments, &task->problem);
         return task->refused == 0 && set_lane(task) < 0 ? SBX_NOMEM(err, ORIGIN) : 0;

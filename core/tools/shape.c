@@ -100,7 +100,7 @@ int sbx_shape_icons(const json_t *icons, struct sbx_error *err) {
         if (!json_is_array(icons) || json_array_size(icons) > SBX_SHAPE_ICONS_MAX)
                 return sbx_error_set(err, -EBADMSG, ORIGIN, AUTHOR, "icons must be an array of at most %u",
                                      SBX_SHAPE_ICONS_MAX);
-        json_array_foreach((json_t *)icons, index, icon) {
+        json_array_foreach ((json_t *)icons, index, icon) {
                 int r = check_icon(icon, err);
 
                 if (r < 0)
@@ -162,7 +162,7 @@ int sbx_shape_blocks(const json_t *blocks, const char *what, struct sbx_error *e
         if (json_array_size(blocks) > SBX_SHAPE_BLOCKS_MAX)
                 return sbx_error_set(err, -EBADMSG, ORIGIN, AUTHOR, "%s: %zu content blocks; at most %u are taken",
                                      what, json_array_size(blocks), SBX_SHAPE_BLOCKS_MAX);
-        json_array_foreach((json_t *)blocks, index, block) {
+        json_array_foreach ((json_t *)blocks, index, block) {
                 int r = sbx_shape_block(block, what, err);
 
                 if (r < 0)

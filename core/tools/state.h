@@ -18,7 +18,7 @@
 struct sbx_tool_entry {
         struct sbx_tool tool; /* its texts are this struct's own */
         json_t *schema;
-        json_t *listing;               /* what tool_list says of it */
+        json_t *listing;                /* what tool_list says of it */
         struct sbx_buffer listing_text; /* the same as JSON */
 };
 
@@ -139,8 +139,8 @@ struct sbx_tools {
         size_t alias_count;
         struct sbx_tool_source sources[SBX_TOOL_SOURCES_MAX];
         size_t source_count;
-        unsigned changed_sources;     /* atomic */
-        pthread_mutex_t refresh_lock; /* held while sources are asked again */
+        unsigned changed_sources;                             /* atomic */
+        pthread_mutex_t refresh_lock;                         /* held while sources are asked again */
         struct sbx_tool_patterns allowed[SBX_CALLER_RUN + 1]; /* by caller; set before the first call */
         struct sbx_tool_observer observer;
         struct sbx_metrics *metrics; /* NULL: nobody measures */

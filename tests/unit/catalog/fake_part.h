@@ -121,7 +121,8 @@ static inline const char *fake_listed(struct sbx_catalog *catalog, int list) {
 }
 
 /* The answer in the same way; with the status in front if it is not 0: "-2: there is no resource". */
-static inline const char *fake_ask(struct sbx_catalog *catalog, uint32_t kind, const char *name, const char *arguments) {
+static inline const char *fake_ask(struct sbx_catalog *catalog, uint32_t kind, const char *name,
+                                   const char *arguments) {
         static char text[1 << 16];
         static const struct sbx_client client = {.struct_size = sizeof(client)};
         static const struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};

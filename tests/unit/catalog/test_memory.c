@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The catalog when memory is short: every allocation fails once, nothing leaks, nothing breaks, and no list or answer is
- * half of what it should be. */
+/* The catalog when memory is short: every allocation fails once, nothing leaks, nothing breaks, and no list or answer
+ * is half of what it should be. */
 #include "../test.h"
 
 #include <snipara-sandbox/context.h>
@@ -28,9 +28,11 @@ static int source_templates(void *instance, struct sbx_output *ret_json, struct 
 static int source_request(void *instance, const struct sbx_request *request, const struct sbx_client *client,
                           const struct sbx_call *call, struct sbx_output *ret_result, struct sbx_error *err) {
         static const char *const answers[] = {
-                [SBX_REQUEST_RESOURCES] = "{\"resources\":[{\"uri\":\"x:b\",\"name\":\"b\"},{\"uri\":\"x:a\",\"name\":\"a\"}]}",
+                [SBX_REQUEST_RESOURCES] =
+                        "{\"resources\":[{\"uri\":\"x:b\",\"name\":\"b\"},{\"uri\":\"x:a\",\"name\":\"a\"}]}",
                 [SBX_REQUEST_READ] = "{\"contents\":[{\"uri\":\"x:a\",\"text\":\"a\"}]}",
-                [SBX_REQUEST_PROMPT] = "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"a\"}}]}",
+                [SBX_REQUEST_PROMPT] =
+                        "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"a\"}}]}",
                 [SBX_REQUEST_COMPLETION] = "{\"completion\":{\"values\":[\"a\"]}}",
         };
 
@@ -85,11 +87,13 @@ static int use(struct sbx_catalog *catalog) {
                         "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"a\"}}]}");
         if (r == 0)
                 r = ask(catalog, SBX_REQUEST_COMPLETION, NULL,
-                        "{\"ref\":{\"type\":\"ref/prompt\",\"name\":\"p\"},\"argument\":{\"name\":\"a\",\"value\":\"\"}}",
+                        "{\"ref\":{\"type\":\"ref/prompt\",\"name\":\"p\"},"
+                        "\"argument\":{\"name\":\"a\",\"value\":\"\"}}",
                         "{\"completion\":{\"values\":[\"a\"],\"total\":1,\"hasMore\":false}}");
         if (r == 0)
                 r = ask(catalog, SBX_REQUEST_COMPLETION, NULL,
-                        "{\"ref\":{\"type\":\"ref/prompt\",\"name\":\"q\"},\"argument\":{\"name\":\"a\",\"value\":\"\"}}",
+                        "{\"ref\":{\"type\":\"ref/prompt\",\"name\":\"q\"},"
+                        "\"argument\":{\"name\":\"a\",\"value\":\"\"}}",
                         "{\"completion\":{\"values\":[],\"total\":0,\"hasMore\":false}}");
         return r;
 }

@@ -29,8 +29,8 @@ static void hear_text(void *data, const struct sbx_change *change) {
         struct watcher *watcher = data;
 
         watcher->told++;
-        snprintf(watcher->last, sizeof(watcher->last), "%u %s %s", change->kind, change->uri != NULL ? change->uri : "-",
-                 change->principal != NULL ? change->principal : "all");
+        snprintf(watcher->last, sizeof(watcher->last), "%u %s %s", change->kind,
+                 change->uri != NULL ? change->uri : "-", change->principal != NULL ? change->principal : "all");
 }
 
 static struct sbx_watch *watch(struct sbx_catalog *catalog, struct watcher *watcher,
@@ -153,7 +153,8 @@ static void *tell_often(void *data) {
         struct crowd *crowd = data;
 
         for (unsigned i = 0; i < ROUNDS; i++)
-                sbx_catalog_changed(crowd->catalog, &(struct sbx_change){sizeof(struct sbx_change), 1 + i % 4, "x:a", NULL});
+                sbx_catalog_changed(crowd->catalog,
+                                    &(struct sbx_change){sizeof(struct sbx_change), 1 + i % 4, "x:a", NULL});
         return NULL;
 }
 
@@ -186,10 +187,10 @@ static void *list_often(void *data) {
 
 /* Tellers, watchers that come and go, and lists that are dropped while others read them. */
 static void test_crowd(void **state) {
-        static void *(*const runs[])(void *) = {tell_often, tell_often, watch_often, watch_often, list_often, list_often};
-        struct fake_part part = {.name = "part",
-                                 .prompts = "[{'name':'a'}]",
-                                 .templates = "[{'uriTemplate':'x:{a}','name':'a'}]"};
+        static void *(*const runs[])(void *) = {tell_often,  tell_often, watch_often,
+                                                watch_often, list_often, list_often};
+        struct fake_part part = {
+                .name = "part", .prompts = "[{'name':'a'}]", .templates = "[{'uriTemplate':'x:{a}','name':'a'}]"};
         struct crowd crowd = {fake_catalog(), &part};
         pthread_t threads[sizeof(runs) / sizeof(runs[0])];
 

@@ -3,14 +3,15 @@
 #include "fake_part.h"
 
 static void test_resources(void **state) {
-        struct fake_part first = {.name = "first",
-                                  .answers[SBX_REQUEST_RESOURCES] =
-                                          "{'resources':[{'uri':'x:b','name':'b','size':3},{'uri':'x:a','name':'a'}]}"},
-                         second = {.name = "second",
-                                   .answers[SBX_REQUEST_RESOURCES] =
-                                           "{'resources':[{'uri':'x:a','name':'other'},{'uri':'x:c','name':'c','size':-1},"
-                                           "{'uri':'no uri','name':'d'}]}"},
-                         none = {.name = "none"}, odd = {.name = "odd", .answers[SBX_REQUEST_RESOURCES] = "[]"};
+        struct fake_part
+                first = {.name = "first",
+                         .answers[SBX_REQUEST_RESOURCES] =
+                                 "{'resources':[{'uri':'x:b','name':'b','size':3},{'uri':'x:a','name':'a'}]}"},
+                second = {.name = "second",
+                          .answers[SBX_REQUEST_RESOURCES] =
+                                  "{'resources':[{'uri':'x:a','name':'other'},{'uri':'x:c','name':'c','size':-1},"
+                                  "{'uri':'no uri','name':'d'}]}"},
+                none = {.name = "none"}, odd = {.name = "odd", .answers[SBX_REQUEST_RESOURCES] = "[]"};
         struct sbx_catalog *catalog = fake_catalog();
 
         assert_string_equal(fake_ask(catalog, SBX_REQUEST_RESOURCES, NULL, NULL), "{'resources':[]}");
@@ -90,7 +91,8 @@ static void test_bad_contents(void **state) {
 }
 
 #define PROMPTS "[{'name':'greet','arguments':[{'name':'who','required':true},{'name':'how'}]},{'name':'plain'}]"
-#define GREETING "{'description':'d','messages':[{'role':'user','content':{'type':'text','text':'hi'}}],'_meta':{'a':1}}"
+#define GREETING                                                                                                       \
+        "{'description':'d','messages':[{'role':'user','content':{'type':'text','text':'hi'}}],'_meta':{'a':1}}"
 
 static void test_prompts(void **state) {
         struct fake_part first = {.name = "first", .answers[SBX_REQUEST_PROMPT] = "{'messages':[]}"},
@@ -164,8 +166,7 @@ static void test_completions(void **state) {
                                   .answers[SBX_REQUEST_COMPLETION] = "{'completion':{'values':['template']}}"},
                          second = {.name = "second",
                                    .prompts = PROMPTS,
-                                   .answers[SBX_REQUEST_COMPLETION] =
-                                           "{'completion':{'values':['prompt'],'total':5}}"};
+                                   .answers[SBX_REQUEST_COMPLETION] = "{'completion':{'values':['prompt'],'total':5}}"};
         struct sbx_catalog *catalog = fake_catalog();
 
         fake_add(catalog, &first);
@@ -178,12 +179,16 @@ static void test_completions(void **state) {
         assert_int_equal(second.asked, 1);
         /* An address that is no template: any part may know it. */
         first.status = -ENOENT;
-        assert_contains(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("resource", "uri", "x://y")), "prompt");
+        assert_contains(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("resource", "uri", "x://y")),
+                        "prompt");
         /* What nobody knows has no values. */
-        assert_string_equal(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("prompt", "name", "none")), NOTHING);
+        assert_string_equal(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("prompt", "name", "none")),
+                            NOTHING);
         second.status = -ENOENT;
-        assert_string_equal(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("prompt", "name", "greet")), NOTHING);
-        assert_string_equal(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("resource", "uri", "x://y")), NOTHING);
+        assert_string_equal(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("prompt", "name", "greet")),
+                            NOTHING);
+        assert_string_equal(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("resource", "uri", "x://y")),
+                            NOTHING);
         second.status = -EIO;
         assert_contains(fake_ask(catalog, SBX_REQUEST_COMPLETION, NULL, COMPLETE("prompt", "name", "greet")),
                         "-5: second: completing 'greet': second says no");

@@ -179,7 +179,11 @@ static const struct sbx_tool test_tools[] = {
          .icons = "[{\"src\":\"https://example.com/i.png\"}]",
          .meta = "{\"example.com/x\":1}"},
         {.name = "fail", .description = "d", .input_schema = ANY, .run = run_fail},
-        {.name = "fail_as_source", .description = "d", .input_schema = ANY, .run = run_fail, .flags = SBX_TOOL_PROTOCOL},
+        {.name = "fail_as_source",
+         .description = "d",
+         .input_schema = ANY,
+         .run = run_fail,
+         .flags = SBX_TOOL_PROTOCOL},
 };
 
 /* Requests that are no tool calls. */
@@ -390,7 +394,8 @@ static void test_other_callers(void **state) {
         client_open(&client);
         client.ask_status = -ENOTSUP;
         assert_int_equal(sbx_tools_allow(client.tools, SBX_CALLER_MODEL, (const char *const[]){"*", NULL}, NULL), 0);
-        assert_int_equal(sbx_tools_call(client.tools, "fail_as_source", BYTES("{\"code\":-71}"), &context, &out, &err), 0);
+        assert_int_equal(sbx_tools_call(client.tools, "fail_as_source", BYTES("{\"code\":-71}"), &context, &out, &err),
+                         0);
         assert_contains(out.data, "Error: it fails");
         sbx_buffer_clear(&out);
         context.client = &client.way;
@@ -535,7 +540,11 @@ static void test_listing(void **state) {
         struct sbx_buffer out = SBX_BUFFER(1 << 16);
         struct sbx_tool bad[] = {
                 {.name = "x", .description = "d", .input_schema = ANY, .run = run_fail, .icons = "{}"},
-                {.name = "x", .description = "d", .input_schema = ANY, .run = run_fail, .icons = "[{\"src\":\"http:x\"}]"},
+                {.name = "x",
+                 .description = "d",
+                 .input_schema = ANY,
+                 .run = run_fail,
+                 .icons = "[{\"src\":\"http:x\"}]"},
                 {.name = "x", .description = "d", .input_schema = ANY, .run = run_fail, .meta = "[]"},
                 {.name = "x", .description = "d", .input_schema = ANY, .run = run_fail, .task_support = "sometimes"},
         };
@@ -543,8 +552,9 @@ static void test_listing(void **state) {
 
         client_open(&client);
         assert_int_equal(sbx_tools_list(client.tools, &out, NULL), 0);
-        assert_contains(out.data, "\"annotations\":{},\"icons\":[{\"src\":\"https://example.com/i.png\"}],\"execution\":{"
-                                  "\"taskSupport\":\"optional\"},\"_meta\":{\"example.com/x\":1}}");
+        assert_contains(out.data,
+                        "\"annotations\":{},\"icons\":[{\"src\":\"https://example.com/i.png\"}],\"execution\":{"
+                        "\"taskSupport\":\"optional\"},\"_meta\":{\"example.com/x\":1}}");
         for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
                 assert_true(sbx_tools_add(client.tools, &bad[i], NULL) < 0);
         sbx_buffer_free(&out);
@@ -552,8 +562,8 @@ static void test_listing(void **state) {
 }
 
 struct source {
-        const char *tools;  /* atomic */
-        unsigned asked;     /* atomic: for its tools */
+        const char *tools; /* atomic */
+        unsigned asked;    /* atomic: for its tools */
         int status;
         struct sbx_instance instance;
 };
@@ -575,9 +585,9 @@ static int source_request(void *instance, const struct sbx_request *request, con
         client->progress(client->data, 1, 0, NULL);
         if (source->status < 0)
                 return sbx_error_set(err, source->status, "source", NULL, "no");
-        snprintf(text, sizeof(text), "{\"content\":[{\"type\":\"text\",\"text\":\"%u %s %s %zu task %d\"}],\"_meta\":{}}",
-                 request->kind, request->name, request->principal, request->arguments.size,
-                 client->become_task(client->data));
+        snprintf(text, sizeof(text),
+                 "{\"content\":[{\"type\":\"text\",\"text\":\"%u %s %s %zu task %d\"}],\"_meta\":{}}", request->kind,
+                 request->name, request->principal, request->arguments.size, client->become_task(client->data));
         return sbx_output_append(ret_result, text, strlen(text));
 }
 
@@ -593,10 +603,13 @@ static void add_source(struct client *client, struct source *source) {
                 fail_msg("%s", err.message);
 }
 
+#define ONE_TOOL                                                                                                       \
+        TOOL("one", ",\"execution\":{\"taskSupport\":\"required\"},\"icons\":[{\"src\":\"data:,x\"}],\"_meta\":{"      \
+                    "\"snipara-sandbox/aliases\":[\"uno\"],\"a/b\":1}")
+#define TWO_TOOL TOOL("two", ",\"execution\":{\"taskSupport\":\"forbidden\"}")
+
 static void test_source(void **state) {
-        struct source source = {.tools = "[" TOOL("one", ",\"execution\":{\"taskSupport\":\"required\"},\"icons\":[{\"src\":"
-                                         "\"data:,x\"}],\"_meta\":{\"snipara-sandbox/aliases\":[\"uno\"],\"a/b\":1}") ","
-                                         TOOL("two", ",\"execution\":{\"taskSupport\":\"forbidden\"}") "]"};
+        struct source source = {.tools = "[" ONE_TOOL "," TWO_TOOL "]"};
         struct sbx_tool_context context = {.principal = "x"};
         struct sbx_buffer out = SBX_BUFFER(1 << 16);
         struct client client;
@@ -606,8 +619,9 @@ static void test_source(void **state) {
         client.task_answer = 1;
         add_source(&client, &source);
         assert_int_equal(sbx_tools_list(client.tools, &out, NULL), 0);
-        assert_contains(out.data, "\"icons\":[{\"src\":\"data:,x\"}],\"execution\":{\"taskSupport\":\"required\"},\"_meta\":{"
-                                  "\"a/b\":1}},");
+        assert_contains(out.data,
+                        "\"icons\":[{\"src\":\"data:,x\"}],\"execution\":{\"taskSupport\":\"required\"},\"_meta\":{"
+                        "\"a/b\":1}},");
         assert_null(strstr(out.data, "snipara-sandbox/"));
         assert_null(strstr(out.data, "forbidden"));
         sbx_buffer_clear(&out);
