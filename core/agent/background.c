@@ -160,24 +160,28 @@ static const char *status_of(const struct sbx_background_run *entry) {
         return strcmp(end, sbx_run_end_name(SBX_RUN_CANCELLED)) == 0 ? "cancelled" : "completed";
 }
 
+static int add_outcome(const struct sbx_background_run *entry, json_t *status) {
+        const char *error = json_string_value(json_object_get(entry->result, "error"));
+        int r = 0;
+
+        if (!entry->ended)
+                return json_object_set_new(status, "iteration", json_integer(entry->iteration));
+        if (entry->result == NULL)
+                error = entry->problem.message;
+        else /* a copy: the table may free its own while another thread still has this one */
+                r = json_object_set_new(status, "result", json_deep_copy(entry->result));
+        return r < 0 || error == NULL ? r : json_object_set_new(status, "error", json_string(error));
+}
+
+/* NULL: out of memory. */
 static json_t *describe_locked(const struct sbx_background_run *entry) {
         uint64_t until_ns = entry->ended ? entry->ended_ns : sbx_clock_ns();
-        json_t *status = json_pack("{s:s, s:s, s:o, s:I}", "run_id", entry->id, "status", status_of(entry), "task",
-                                   sbx_background_shown_task(entry->task), "elapsed_seconds",
-                                   (json_int_t)((until_ns - entry->begun_ns) / SBX_NS_PER_S));
-        const json_t *error = json_object_get(entry->result, "error");
+        _cleanup_json_ json_t *status =
+                json_pack("{s:s, s:s, s:o, s:I}", "run_id", entry->id, "status", status_of(entry), "task",
+                          sbx_background_shown_task(entry->task), "elapsed_seconds",
+                          (json_int_t)((until_ns - entry->begun_ns) / SBX_NS_PER_S));
 
-        if (status == NULL)
-                return NULL;
-        if (!entry->ended)
-                json_object_set_new(status, "iteration", json_integer(entry->iteration));
-        else if (entry->result != NULL)
-                json_object_set(status, "result", entry->result);
-        if (entry->ended && entry->result == NULL)
-                json_object_set_new(status, "error", json_string(entry->problem.message));
-        else if (json_is_string(error))
-                json_object_set(status, "error", (json_t *)(uintptr_t)error);
-        return status;
+        return status != NULL && add_outcome(entry, status) == 0 ? steal_pointer(status) : NULL;
 }
 
 static int not_found(const char *id, struct sbx_error *err) {

@@ -17,8 +17,9 @@ static struct world world;
 static struct fake_client {
         struct sbx_client client;
         const char *const *script;
+        unsigned blocked;     /* atomic */
         pthread_mutex_t lock; /* protects what follows */
-        unsigned asked, blocked, became_task, told;
+        unsigned asked, became_task, told;
         json_t *questions[ASKED_MAX]; /* whole, as they came */
         int task_answer;
         double last_progress;
@@ -45,9 +46,7 @@ static int respond(const char *key, const char *line, struct sbx_output *ret_res
 static int block(const struct sbx_call *call) {
         int never = eventfd(0, EFD_CLOEXEC), r;
 
-        pthread_mutex_lock(&fake.lock);
-        fake.blocked++;
-        pthread_mutex_unlock(&fake.lock);
+        __atomic_add_fetch(&fake.blocked, 1, __ATOMIC_SEQ_CST);
         r = sbx_fd_wait(never, POLLIN, call);
         close(never);
         return r;
