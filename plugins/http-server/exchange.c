@@ -2,6 +2,37 @@
 /* One request and its response: who holds it, what it was, and who wants to know when its client has gone. */
 #include "internal.h"
 
+/* Somebody may hold a body for longer than the server lives. */
+struct hs_budget *hs_budget_new(size_t max) {
+        struct hs_budget *budget = calloc(1, sizeof(*budget));
+
+        if (budget != NULL) {
+                budget->max = max;
+                atomic_init(&budget->references, 1);
+        }
+        return budget;
+}
+
+static struct hs_budget *ref_budget(struct hs_budget *budget) {
+        atomic_fetch_add(&budget->references, 1);
+        return budget;
+}
+
+int hs_budget_take(struct hs_budget *budget, size_t bytes) {
+        if (atomic_fetch_add(&budget->used, bytes) <= budget->max - bytes && bytes <= budget->max)
+                return 0;
+        atomic_fetch_sub(&budget->used, bytes);
+        return -ENOBUFS;
+}
+
+void hs_budget_give_back(struct hs_budget *budget, size_t bytes) {
+        if (budget == NULL)
+                return;
+        atomic_fetch_sub(&budget->used, bytes);
+        if (atomic_fetch_sub(&budget->references, 1) == 1)
+                free(budget);
+}
+
 struct hs_exchange *hs_exchange_new(struct hs_connection *connection) {
         struct hs_exchange *exchange = calloc(1, sizeof(*exchange));
 
@@ -12,6 +43,7 @@ struct hs_exchange *hs_exchange_new(struct hs_connection *connection) {
         exchange->references = 1; /* the connection's */
         exchange->connection = connection;
         exchange->server = connection->server;
+        exchange->budget = ref_budget(connection->server->budget);
         memcpy(exchange->address, connection->address, sizeof(exchange->address));
         hs_rate_key(&connection->peer, exchange->rate_key);
         return exchange;
@@ -22,6 +54,7 @@ static void destroy(struct hs_exchange *exchange) {
                 MHD_destroy_response(exchange->response);
         hs_target_free(&exchange->target);
         hs_head_free(&exchange->head);
+        hs_budget_give_back(exchange->budget, exchange->body_capacity);
         free(exchange->body);
         free(exchange->challenge);
         free(exchange->stream);
@@ -56,8 +89,9 @@ void hs_unref(struct hs_exchange *exchange) {
         if (exchange == NULL)
                 return;
         pthread_mutex_lock(&exchange->lock);
-        forgotten = exchange->holders == 1 && !exchange->answered;
-        unended = exchange->holders == 1 && exchange->streaming && !exchange->ended;
+        exchange->holders--;
+        forgotten = exchange->holders == 0 && !exchange->answered;
+        unended = exchange->holders == 0 && exchange->streaming && !exchange->ended;
         pthread_mutex_unlock(&exchange->lock);
         /* Nobody else could answer any more. */
         if (forgotten)
@@ -65,9 +99,6 @@ void hs_unref(struct hs_exchange *exchange) {
                            (struct sbx_bytes){nobody, sizeof(nobody) - 1});
         if (unended)
                 hs_end(exchange);
-        pthread_mutex_lock(&exchange->lock);
-        exchange->holders--;
-        pthread_mutex_unlock(&exchange->lock);
         hs_exchange_free_part(exchange);
 }
 
@@ -139,6 +170,7 @@ void hs_exchange_over(struct hs_exchange *exchange) {
 
         hs_exchange_gone(exchange);
         pthread_mutex_lock(&exchange->lock);
+        exchange->went_early = is_open(exchange);
         exchange->connection = NULL;
         exchange->ended = exchange->answered = true;
         response = exchange->response;
@@ -150,14 +182,22 @@ void hs_exchange_over(struct hs_exchange *exchange) {
 }
 
 void hs_on_gone(struct hs_exchange *exchange, void (*gone)(void *data), void *data) {
+        bool at_once = false;
+
         pthread_mutex_lock(&exchange->lock);
         while (exchange->gone_running && !pthread_equal(exchange->gone_thread, pthread_self()))
                 pthread_cond_wait(&exchange->quiet, &exchange->lock);
         exchange->gone = gone;
         exchange->gone_data = data;
         if (gone != NULL && exchange->is_gone && !exchange->gone_called) {
-                exchange->gone_due = true;
-                hs_post(exchange);
+                if (exchange->connection != NULL) {
+                        exchange->gone_due = true;
+                        hs_post(exchange);
+                } else {
+                        at_once = exchange->gone_called = exchange->went_early; /* there may be no server any more */
+                }
         }
         pthread_mutex_unlock(&exchange->lock);
+        if (at_once)
+                gone(data);
 }

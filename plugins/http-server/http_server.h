@@ -60,9 +60,9 @@ int hs_server_start(const struct hs_settings *settings, const struct hs_route *r
 const char *hs_server_url(const struct hs_server *server);
 /* No new connection, no new request: those that come get 503 and `Connection: close`. Responses go on. Idempotent. */
 void hs_server_drain(struct hs_server *server);
-/* Responses under way get up to `grace_ms`; then every connection is closed and everybody told (`gone`). When it
- * returns no handler runs, and none of its threads. Exchanges that somebody holds stay, and writing to them does
- * nothing. */
+/* Not by a handler. Responses under way get up to `grace_ms`; then every connection is closed and everybody told
+ * (`gone`). When it returns no handler runs, and none of its threads. Exchanges that somebody holds stay, and writing
+ * to them does nothing. */
 void hs_server_stop(struct hs_server *server, unsigned grace_ms);
 void hs_server_free(struct hs_server *server); /* stopped before; NULL is fine */
 
@@ -121,5 +121,6 @@ void hs_end(struct hs_exchange *exchange);
 
 /* `gone` is called once, by a thread of the server, if the client closes the connection (also half: it will send no
  * more) or the server is stopped before the response has ended; never after hs_on_gone(exchange, NULL, NULL) has
- * returned, nor after the response has ended. At once if it is gone already. */
+ * returned, nor after the response has ended. At once if it is gone already: by the caller when the exchange is over.
+ * Do not hold a lock that `gone` takes. */
 void hs_on_gone(struct hs_exchange *exchange, void (*gone)(void *data), void *data);

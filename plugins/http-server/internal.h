@@ -25,9 +25,16 @@
 #define HS_ADDRESS_SIZE INET6_ADDRSTRLEN
 
 struct hs_limits {
-        size_t body_max, bodies_max, stream_max;
+        size_t body_max, stream_max;
         unsigned header_max, connections_max, per_address_max;
         uint64_t idle_ns, request_ns, write_ns;
+};
+
+/* Bytes of all request bodies in memory. */
+struct hs_budget {
+        atomic_uint references;
+        atomic_size_t used;
+        size_t max;
 };
 
 struct hs_server {
@@ -44,11 +51,12 @@ struct hs_server {
         struct MHD_Daemon *daemon;
         int listen_fd, epoll_fd, wake_fd;
         uint64_t accept_again_ns; /* no descriptor was left: the listener is out of the set until then; 0: it is in */
+        bool accept_fails;        /* and that has been told */
         pthread_t thread;
         bool running; /* the thread is to be joined */
         struct hs_connection *connections, *adding;
         atomic_uint open;
-        size_t bodies;         /* bytes of request bodies in memory */
+        struct hs_budget *budget;
         uint64_t now_ns;       /* when the loop woke up */
         uint64_t look_next_ns; /* no deadline is before it */
 
@@ -118,6 +126,7 @@ struct hs_exchange {
         const char *origin; /* allowed, to be echoed; NULL: none */
         char *body;
         size_t body_size, body_capacity, body_expected;
+        struct hs_budget *budget;
         bool checked, handled, chunked, http10;
         struct hs_refused refused;
         char principal[HS_PRINCIPAL_SIZE];
@@ -136,7 +145,7 @@ struct hs_exchange {
         size_t stream_begin, stream_end, stream_capacity;
         void (*gone)(void *data); /* lock */
         void *gone_data;
-        bool is_gone, gone_called, gone_running, gone_due; /* lock */
+        bool is_gone, gone_called, gone_running, gone_due, went_early; /* lock */
         pthread_t gone_thread;
 };
 
@@ -189,6 +198,10 @@ void hs_request_completed(void *data, struct MHD_Connection *mhd, void **context
 void hs_check(struct hs_exchange *exchange, struct MHD_Connection *mhd, const char *method, const char *version);
 
 /* exchange.c */
+struct hs_budget *hs_budget_new(size_t max);
+int hs_budget_take(struct hs_budget *budget, size_t bytes); /* -ENOBUFS */
+/* One reference less, too. NULL is fine. */
+void hs_budget_give_back(struct hs_budget *budget, size_t bytes);
 struct hs_exchange *hs_exchange_new(struct hs_connection *connection);
 void hs_exchange_free_part(struct hs_exchange *exchange); /* one reference of memory less */
 void hs_exchange_gone(struct hs_exchange *exchange);      /* the loop: tells whoever wants to know */

@@ -200,7 +200,9 @@ static void pause_accepting(struct hs_server *server) {
         server->accept_again_ns = server->now_ns + ACCEPT_PAUSE_NS;
         if (server->look_next_ns > server->accept_again_ns)
                 server->look_next_ns = server->accept_again_ns;
-        hs_log(server, SBX_LOG_WARNING, "no new connection can be taken for want of descriptors or memory");
+        if (!server->accept_fails)
+                hs_log(server, SBX_LOG_WARNING, "no new connection can be taken for want of descriptors or memory");
+        server->accept_fails = true;
 }
 
 void hs_accept(struct hs_server *server) {
@@ -216,6 +218,7 @@ void hs_accept(struct hs_server *server) {
                                 pause_accepting(server);
                         return;
                 }
+                server->accept_fails = false;
                 hs_count(server, HS_COUNT_CONNECTIONS, 1);
                 if (has_room(server, &peer))
                         hs_adopt(server, fd, &peer, size);

@@ -86,9 +86,9 @@ static void refuse_body(struct hs_exchange *exchange, unsigned status, const cha
 }
 
 static int grow_body(struct hs_exchange *exchange, size_t more) {
-        struct hs_server *server = exchange->server;
         size_t needed = exchange->body_size + more;
         size_t capacity = exchange->body_capacity > 0 ? exchange->body_capacity : BODY_FIRST_BYTES;
+        size_t most = exchange->chunked ? exchange->server->limits.body_max : exchange->body_expected;
         char *grown;
 
         if (needed <= exchange->body_capacity)
@@ -96,14 +96,15 @@ static int grow_body(struct hs_exchange *exchange, size_t more) {
         /* As it comes, not as it is announced: an announcement costs the client nothing. */
         while (capacity < needed)
                 capacity *= 2;
-        if (capacity > exchange->body_expected && exchange->body_expected >= needed)
-                capacity = exchange->body_expected;
-        if (server->bodies - exchange->body_capacity > server->limits.bodies_max - capacity)
+        if (capacity > most)
+                capacity = most;
+        if (hs_budget_take(exchange->budget, capacity - exchange->body_capacity) < 0)
                 return -ENOBUFS;
         grown = realloc(exchange->body, capacity);
-        if (grown == NULL)
+        if (grown == NULL) {
+                atomic_fetch_sub(&exchange->budget->used, capacity - exchange->body_capacity);
                 return -ENOMEM;
-        server->bodies += capacity - exchange->body_capacity;
+        }
         exchange->body = grown;
         exchange->body_capacity = capacity;
         return 0;
@@ -193,7 +194,6 @@ void hs_request_completed(void *data, struct MHD_Connection *mhd, void **context
         connection->exchange = NULL;
         connection->used = true;
         connection->linger |= !exchange->checked; /* libmicrohttpd refused it */
-        server->bodies -= exchange->body_capacity;
         pthread_mutex_lock(&server->lock);
         if (--server->active == 0)
                 pthread_cond_broadcast(&server->changed);

@@ -106,8 +106,6 @@ static void set_limits(struct hs_server *server, const struct hs_settings *setti
         unsigned write_ms = settings->write_timeout_ms > 0 ? settings->write_timeout_ms : DEFAULT_WRITE_MS;
 
         limits->body_max = settings->body_max > 0 ? settings->body_max : DEFAULT_BODY_MAX;
-        limits->bodies_max =
-                limits->body_max > SIZE_MAX / BODIES_MAX_FACTOR ? SIZE_MAX : limits->body_max * BODIES_MAX_FACTOR;
         limits->stream_max = settings->stream_max > 0 ? settings->stream_max : DEFAULT_STREAM_MAX;
         limits->header_max = settings->header_max > 0 ? settings->header_max : DEFAULT_HEADER_MAX;
         limits->connections_max = settings->connections_max > 0 ? settings->connections_max : DEFAULT_CONNECTIONS_MAX;
@@ -261,7 +259,11 @@ int hs_server_start(const struct hs_settings *settings, const struct hs_route *r
         pthread_mutex_init(&server->lock, NULL);
         pthread_cond_init(&server->changed, NULL);
         set_limits(server, settings);
-        r = start(server, settings, err);
+        server->budget = hs_budget_new(server->limits.body_max > SIZE_MAX / BODIES_MAX_FACTOR
+                                               ? SIZE_MAX
+                                               : server->limits.body_max * BODIES_MAX_FACTOR);
+        r = server->budget != NULL ? start(server, settings, err)
+                                   : sbx_error_set(err, -ENOMEM, HS_ORIGIN, NULL, "out of memory");
         if (r < 0) {
                 hs_server_free(server);
                 return r;
@@ -307,6 +309,7 @@ void hs_server_free(struct hs_server *server) {
                 close(server->epoll_fd);
         if (server->wake_fd >= 0)
                 close(server->wake_fd);
+        hs_budget_give_back(server->budget, 0);
         hs_guard_clear(&server->guard);
         hs_rate_free(server->rate);
         pthread_cond_destroy(&server->changed);

@@ -13,9 +13,10 @@ WAIT = 30  # seconds that nothing should take; how long it takes is never tested
 class Server:
     """A server with the given settings ("name=value"); `with Server(...) as server`."""
 
-    def __init__(self, *settings, metadata=False):
+    def __init__(self, *settings, metadata=False, descriptors=None):
         self.log_file = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([HOST, *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        command = ["prlimit", "--nofile=%d" % descriptors, HOST] if descriptors else [HOST]
+        self.process = subprocess.Popen([*command, *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.log_file, text=True)
         self.metadata = self.process.stdout.readline().strip() if metadata else None
         self.url = self.process.stdout.readline().strip()

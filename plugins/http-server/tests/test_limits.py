@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits, clients that are slow or go away, and how a server ends."""
 import os
+import shutil
 import socket
 import struct
 import sys
@@ -9,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from server_case import Server, is_closed, read_more, read_response, request  # noqa: E402
-from tap import main  # noqa: E402
+from tap import main, skip  # noqa: E402
 
 
 def head(text):
@@ -123,6 +124,21 @@ def test_connections_of_one_address_have_a_limit():
         assert b"address=127.0.0.2\n" in read_response(other).body
         for connection in (*held, other):
             connection.close()
+
+
+def test_a_process_without_descriptors_recovers():
+    if shutil.which("prlimit") is None:
+        skip("prlimit is not installed")
+    with Server(descriptors=64) as server:
+        held = [server.connect() for _ in range(100)]  # the kernel takes them
+        held[0].sendall(request())
+        assert read_response(held[0]).status == 200
+        time.sleep(0.5)
+        for connection in held:
+            connection.close()
+        assert server.get().status == 200
+        assert server.log().count("for want of descriptors") >= 1, server.log()
+        server.wait_for(lambda counts: counts["open"] == 0)
 
 
 def test_requests_have_a_rate():
