@@ -44,6 +44,13 @@ static int count_up(const struct sbx_tool_context *context, json_t *arguments, j
         return 0;
 }
 
+/* Tells one step, and then nothing more until it is cancelled. */
+static int step_and_nap(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
+                        struct sbx_error *err) {
+        context->progress(context->progress_data, 1, 3, "step one");
+        return nap(context, arguments, ret_result, err);
+}
+
 #define NAP_SCHEMA                                                                                                     \
         "{\"type\":\"object\",\"properties\":{\"ms\":{\"type\":\"integer\"},\"lane\":{\"type\":\"string\","            \
         "\"default\":\"main\"}},"                                                                                      \
@@ -59,6 +66,11 @@ static const struct sbx_tool test_tools[] = {
          .input_schema = NAP_SCHEMA,
          .run = nap,
          .lane = "lane",
+         .flags = SBX_TOOL_HEARTBEAT},
+        {.name = "step_aloud",
+         .description = "d",
+         .input_schema = NAP_SCHEMA,
+         .run = step_and_nap,
          .flags = SBX_TOOL_HEARTBEAT},
         {.name = "count", .description = "d", .input_schema = NAP_SCHEMA, .run = count_up},
 };
@@ -76,7 +88,8 @@ struct reply {
         bool done;
         int status;
         unsigned order, progresses;
-        double last_progress;
+        double last_progress, last_total;
+        char last_message[64];
         bool progress_fell, progress_after_done;
         char text[256];
         struct sbx_tool_task *task;
@@ -91,6 +104,9 @@ static void on_progress(void *data, double progress, double total, const char *m
         if (reply->done)
                 reply->progress_after_done = true;
         reply->last_progress = progress;
+        reply->last_total = total;
+        snprintf(reply->last_message, sizeof(reply->last_message), "%s", message != NULL ? message : "");
+        pthread_cond_broadcast(&reply->changed);
         pthread_mutex_unlock(&reply->lock);
 }
 
@@ -289,6 +305,27 @@ static void test_heartbeat(void **state) {
         sbx_tools_free(client.tools);
 }
 
+/* Between two steps that a tool counts, it shows signs of life that lead to none of them. */
+static void test_heartbeat_between_steps(void **state) {
+        struct client client;
+        struct reply reply;
+
+        client_open(&client);
+        assert_int_equal(submit(&client, "step_aloud", "{\"ms\":600000}", &reply), 0);
+        pthread_mutex_lock(&reply.lock);
+        while (reply.progresses < 3)
+                pthread_cond_wait(&reply.changed, &reply.lock);
+        assert_true(reply.last_progress > 1 && reply.last_progress < 1.01);
+        assert_true(reply.last_total == 3);
+        assert_contains(reply.last_message, "step one (");
+        assert_false(reply.progress_fell);
+        pthread_mutex_unlock(&reply.lock);
+        cancel(&client, &reply);
+        wait_reply(&client, &reply);
+        assert_int_equal(reply.status, -ECANCELED);
+        sbx_tools_free(client.tools);
+}
+
 static void test_many(void **state) {
         struct client client;
         enum { COUNT = 2000 };
@@ -316,7 +353,8 @@ int main(void) {
                 cmocka_unit_test(test_parallel),   cmocka_unit_test(test_lanes),
                 cmocka_unit_test(test_cancelling), cmocka_unit_test(test_refusals_come_as_done),
                 cmocka_unit_test(test_limits),     cmocka_unit_test(test_progress_rises),
-                cmocka_unit_test(test_heartbeat),  cmocka_unit_test(test_many),
+                cmocka_unit_test(test_heartbeat),  cmocka_unit_test(test_heartbeat_between_steps),
+                cmocka_unit_test(test_many),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
