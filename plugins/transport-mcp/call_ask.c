@@ -43,7 +43,7 @@ int mcp_call_sleep(struct mcp_call *call, const struct sbx_call *limits, uint64_
                         return -errno;
                 if (read(call->wake_fd, &woken, sizeof(woken)) > 0) /* it does not block */
                         return 0;
-                if ((fds[1].revents & ~POLLNVAL) != 0)
+                if (fds[1].revents != 0)
                         return -ECANCELED;
         }
 }
@@ -377,13 +377,13 @@ static int look(struct mcp_call *call, enum mcp_revision *ret_revision, bool *re
 static int ask_once(struct mcp_call *call, enum mcp_revision revision, bool task, const struct sbx_call *limits,
                     struct sbx_error *err) {
         if (task)
-                return mcp_task_wait_input(call, limits, err);
+                return mcp_task_wait_input(call, limits);
         if (!mcp_is_modern(revision))
                 return mcp_call_question(call, limits, err);
         if (!call->how->may_ask)
                 return sbx_error_set(err, -ENOTSUP, "transport-mcp", NULL,
                                      "a client can't be asked for input by the method that it called");
-        return mcp_call_wait_input(call, limits, err);
+        return mcp_call_wait_input(call, limits);
 }
 
 static int obtain(struct mcp_call *call, const struct sbx_call *limits, struct sbx_error *err) {
@@ -393,10 +393,15 @@ static int obtain(struct mcp_call *call, const struct sbx_call *limits, struct s
 
         for (int round = 0; round < ROUNDS_MAX; round++) {
                 r = look(call, &revision, &task);
-                if (r == 0)
-                        r = ask_once(call, revision, task, limits, err);
                 if (r != 0)
                         return r < 0 ? r : 0;
+                r = mcp_waiting_admit(call, err);
+                if (r < 0)
+                        return r;
+                r = ask_once(call, revision, task, limits, err);
+                mcp_waiting_dismiss(call);
+                if (r < 0)
+                        return r;
         }
         return sbx_error_set(err, -EACCES, "transport-mcp", NULL,
                              "the client's answers make no sense, again and again");

@@ -72,7 +72,7 @@ struct mcp_call {
         int wake_fd;     /* an eventfd, readable when the thread that asks shall look; -1: it never asked */
 
         /* inputs.c, under the lock of mcp_waiting. */
-        struct mcp_call *waiting_next;
+        struct mcp_call *waiting_next, *asking_next;
         bool waiting;
         uint64_t round; /* how often it has asked; makes the state of an earlier round void */
         uint64_t waiting_until_ns;
@@ -141,9 +141,13 @@ void mcp_call_answer(const struct mcp_call *call, const struct mcp_exchange *exc
 
 void mcp_waiting_join(struct mcp_waiting *waiting);
 void mcp_waiting_left(struct mcp_waiting *waiting);
+/* A call is about to wait for its client, which keeps a thread of the host busy: -EBUSY, too many of its principal do.
+ * Ended with mcp_waiting_dismiss. */
+int mcp_waiting_admit(struct mcp_call *call, struct sbx_error *err);
+void mcp_waiting_dismiss(struct mcp_call *call);
 /* Answers the call's request with `input_required`, and waits for the one that brings the input: 0, and the call is
  * attached to that. */
-int mcp_call_wait_input(struct mcp_call *call, const struct sbx_call *limits, struct sbx_error *err);
+int mcp_call_wait_input(struct mcp_call *call, const struct sbx_call *limits);
 /* A request with a requestState: attaches the call that waits for it, or refuses. */
 void mcp_call_retry(struct mcp_connection *connection, const struct mcp_message *message, const struct mcp_wish *wish,
                     const struct mcp_target *target, const char *digest, const json_t *state, const json_t *responses);
@@ -160,4 +164,4 @@ void mcp_tasks_left(struct mcp_tasks *tasks);
 void mcp_task_end(struct mcp_task *task, int status, struct sbx_bytes result, const struct sbx_error *err);
 void mcp_task_message(struct mcp_task *task, const char *message);
 /* Waits for tasks/update to bring what is pending. */
-int mcp_task_wait_input(struct mcp_call *call, const struct sbx_call *limits, struct sbx_error *err);
+int mcp_task_wait_input(struct mcp_call *call, const struct sbx_call *limits);

@@ -12,7 +12,7 @@
 #define STATE_PURPOSE "input"
 #define STATE_BYTES_MAX 4096u /* of the token; ours are shorter */
 #define PAYLOAD_BYTES_MAX 256u
-#define WAITING_TOTAL_MAX 4096u
+#define WAITING_TOTAL_MAX 48u /* of all principals: a host has 64 threads, and some are to work */
 #define ANSWER_BYTES_MAX (64u << 20)
 #define ATTACHING_NS (60ull * 1000000000u)
 
@@ -20,8 +20,9 @@ struct mcp_waiting {
         struct mcp_server *server;
         pthread_mutex_t lock; /* protects what follows; no other lock is taken under it */
         pthread_cond_t left;
-        struct mcp_call *calls; /* by waiting_next */
-        size_t alive;           /* calls that are there at all, but for tasks */
+        struct mcp_call *calls;  /* those that wait for a request, by waiting_next */
+        struct mcp_call *askers; /* those that ask, in whatever way, by asking_next */
+        size_t alive;            /* calls that are there at all, but for tasks */
         bool stopping;
 };
 
@@ -90,28 +91,51 @@ void mcp_waiting_stop(struct mcp_waiting *waiting) {
 
 /* ---- waiting ------------------------------------------------------------------------------------------- */
 
-static size_t count_waiting(const struct mcp_waiting *waiting, const char *principal, size_t *ret_total) {
+static size_t count_askers(const struct mcp_waiting *waiting, const char *principal, size_t *ret_total) {
         size_t count = 0, total = 0;
 
-        for (const struct mcp_call *call = waiting->calls; call != NULL; call = call->waiting_next, total++)
+        for (const struct mcp_call *call = waiting->askers; call != NULL; call = call->asking_next, total++)
                 count += strcmp(call->principal, principal) == 0;
         *ret_total = total;
         return count;
 }
 
-static int enter(struct mcp_waiting *waiting, struct mcp_call *call, struct sbx_error *err) {
+int mcp_waiting_admit(struct mcp_call *call, struct sbx_error *err) {
+        struct mcp_waiting *waiting = mcp_server_waiting(call->server);
+        size_t waiting_max = mcp_server_settings(call->server)->waiting_max, total;
+        int r = 0;
+
+        pthread_mutex_lock(&waiting->lock);
+        if (count_askers(waiting, call->principal, &total) >= waiting_max || total >= WAITING_TOTAL_MAX) {
+                r = sbx_error_set(err, -EBUSY, "transport-mcp", "Answer some of them, or wait until they expire.",
+                                  "too many calls wait for input of this client (at most %zu)", waiting_max);
+        } else {
+                call->asking_next = waiting->askers;
+                waiting->askers = call;
+        }
+        pthread_mutex_unlock(&waiting->lock);
+        return r;
+}
+
+void mcp_waiting_dismiss(struct mcp_call *call) {
+        struct mcp_waiting *waiting = mcp_server_waiting(call->server);
+        struct mcp_call **at = &waiting->askers;
+
+        pthread_mutex_lock(&waiting->lock);
+        while (*at != call)
+                at = &(*at)->asking_next;
+        *at = call->asking_next;
+        pthread_mutex_unlock(&waiting->lock);
+}
+
+static int enter(struct mcp_waiting *waiting, struct mcp_call *call) {
         const struct mcp_settings *settings = mcp_server_settings(waiting->server);
         uint64_t now = settings->host->clock_ns(settings->host->self);
-        size_t total;
         int r = 0;
 
         pthread_mutex_lock(&waiting->lock);
         if (waiting->stopping) {
                 r = -ECANCELED;
-        } else if (count_waiting(waiting, call->principal, &total) >= settings->waiting_max ||
-                   total >= WAITING_TOTAL_MAX) {
-                r = sbx_error_set(err, -EBUSY, "transport-mcp", "Answer some of them, or wait until they expire.",
-                                  "too many calls wait for input of this client (at most %zu)", settings->waiting_max);
         } else {
                 if (call->round++ == 0)
                         mcp_random_id(call->waiting_id);
@@ -197,11 +221,11 @@ static int await_retry(struct mcp_call *call, const struct sbx_call *limits) {
         }
 }
 
-int mcp_call_wait_input(struct mcp_call *call, const struct sbx_call *limits, struct sbx_error *err) {
+int mcp_call_wait_input(struct mcp_call *call, const struct sbx_call *limits) {
         _cleanup_text_ struct mcp_text text = MCP_TEXT(ANSWER_BYTES_MAX);
         struct mcp_waiting *waiting = mcp_server_waiting(call->server);
         struct mcp_exchange *exchange = NULL;
-        int r = enter(waiting, call, err);
+        int r = enter(waiting, call);
 
         if (r < 0)
                 return r;

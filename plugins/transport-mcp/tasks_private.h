@@ -39,16 +39,23 @@ bool mcp_task_is_expired(const struct mcp_task_record *record, int64_t now_ms);
 int mcp_tasks_open_store(struct mcp_tasks *tasks, struct sbx_error *err);
 /* NULL: there is none for this principal. The caller holds the lock. */
 struct mcp_task *mcp_tasks_find(struct mcp_tasks *tasks, const char *principal, const char *id);
-/* Gives it its end, unless it has one: true, and the caller passes it to mcp_task_store_end when the lock, which it
- * holds, is free. */
-bool mcp_task_begin_end(struct mcp_task *task, enum mcp_task_status status, const char *message);
-/* Makes the end durable, and tells who listens. */
-void mcp_task_store_end(struct mcp_task *task);
+/* Into the log; never to a client. */
+void mcp_tasks_complain(struct mcp_tasks *tasks, const struct sbx_error *err);
+/* The caller holds the lock. */
+void mcp_task_set_message(struct mcp_task *task, const char *message);
 /* Tells who listens what has become of it. */
 void mcp_task_tell(struct mcp_task *task);
 
 /* Nobody works on it any more: makes a failure of it. */
 void mcp_task_give_up(struct mcp_task_record *record);
+
+/* ---- task_end.c ---- */
+
+/* Gives it its end, unless it has one: true, and the caller passes it to mcp_task_store_end when the lock, which it
+ * holds, is free. */
+bool mcp_task_begin_end(struct mcp_task *task, enum mcp_task_status status, const char *message);
+/* Makes the end durable, and tells who listens. */
+void mcp_task_store_end(struct mcp_task *task);
 
 /* ---- task_methods.c ---- */
 

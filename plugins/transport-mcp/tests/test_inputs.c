@@ -15,6 +15,9 @@
 #define ALL "{\"elicitation\":{},\"sampling\":{},\"roots\":{}}"
 #define TEXT "result/content/0/text"
 
+#define LEGACY_CALL(id, steps)                                                                                         \
+        "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{" STEPS(steps) "}}"
+
 static int setup(void **test) {
         *test = talk_new();
         return 0;
@@ -269,6 +272,10 @@ static void test_too_many(void **test) {
         talk_request(talk, other, 20, "tools/call", STEPS(ASK_NAME), ALL);
         free(take_state(talk, 20, "{\"user\":" FORM("name") "}"));
         talk_disconnect(talk, other);
+        /* A legacy client's questions count as well: they keep a thread busy as long. */
+        talk_initialize(talk, "2025-11-25", ALL);
+        talk_say(talk, LEGACY_CALL("30", ASK_NAME));
+        talk_check_answer(talk, 30, TEXT, "\"ask=-16:too many calls wait for input of this client (at most 4);\"");
 }
 
 static void test_capabilities(void **test) {
@@ -367,9 +374,6 @@ static void test_stop(void **test) {
 
 /* ---- legacy -------------------------------------------------------------------------------------------- */
 
-#define LEGACY_CALL(id, steps)                                                                                         \
-        "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{" STEPS(steps) "}}"
-
 static void respond(struct talk *talk, const json_t *request, const char *members) {
         char text[1024];
 
@@ -464,6 +468,7 @@ static void test_legacy_bounds(void **test) {
         struct talk *talk = *test;
         char text[4096];
 
+        talk->settings.waiting_max = 32;
         talk_initialize(talk, "2025-11-25", ALL);
         for (int id = 1; id <= 6; id++) {
                 snprintf(text, sizeof(text),
