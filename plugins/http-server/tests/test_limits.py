@@ -165,7 +165,7 @@ def drip(connection, sent, stop):
     try:
         for i in range(len(sent)):
             connection.sendall(sent[i:i + 1])
-            if stop.wait(0.05):
+            if stop.wait(0.02):
                 return
     except OSError:
         pass
@@ -179,7 +179,7 @@ def test_slow_requests_are_dropped():
         "body": request(method="POST", body=b"x" * 10000),
         "chunks": head("POST /echo HTTP/1.1\nHost: localhost\nTransfer-Encoding: chunked\n\n") + b"1\r\nx\r\n" * 9999,
     }
-    with Server("request=500", "idle=60000") as server:
+    with Server("request=1500", "idle=60000") as server:
         stop = threading.Event()
         for name, sent in slow.items():
             with server.connect() as connection:
@@ -211,9 +211,9 @@ def test_idle_connections_are_closed():
 
 
 def test_a_connection_that_waits_for_its_answer_is_not_idle():
-    with Server("idle=200", "request=200", "write=200") as server:
+    with Server("idle=1000", "request=1000", "write=1000") as server:
         with server.connect() as connection:
-            connection.sendall(request("/stream?count=3&pause=400"))
+            connection.sendall(request("/stream?count=3&pause=1500"))
             response = read_response(connection)
             assert response.body == b"data: 0 \n\ndata: 1 \n\ndata: 2 \n\n", response
 
@@ -237,7 +237,7 @@ def test_who_does_not_read_is_dropped():
 
 
 def test_who_reads_slowly_is_served():
-    with Server("write=1500") as server, narrow(server) as connection:
+    with Server("write=2000") as server, narrow(server) as connection:
         connection.sendall(request("/large?size=2000000"))
         data, closed = b"", False
         while b"\r\n\r\n" not in data:
@@ -247,10 +247,10 @@ def test_who_reads_slowly_is_served():
         while left > 0 and not closed:
             piece, closed = read_more(connection, b"")
             left -= len(piece)
-            if pauses < 8 and left < 2000000 - 200000 * (pauses + 1):
+            if pauses < 9 and left < 2000000 - 200000 * (pauses + 1):
                 pauses += 1
-                time.sleep(0.4)
-        assert left == 0 and pauses == 8, (left, pauses, server.counts())
+                time.sleep(0.5)
+        assert left == 0 and pauses == 9, (left, pauses, server.counts())
 
 
 def test_a_stream_keeps_so_much_and_no_more():
