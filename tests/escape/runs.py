@@ -74,18 +74,19 @@ PIPE = """
 tool_refuses("a pipe", "file_read", path="pipe")
 """
 
-# The configuration of this one leaves list_files alone.
+# The configuration of this one leaves file_list alone, by the name that code also knows it by.
 NOT_ALLOWED = """
 for name in dir(tools):
-    (held if name == "list_files" else escaped)("listed: " + name)
+    (held if name == "file_list" else escaped)("listed: " + name)
 tool_refuses("file_read", "file_read", path="fine.txt")
 tool_refuses("a sub-completion as a tool", "snipara_sub_complete", query="x")
 tool_refuses("the alias of one", "rlm_sub_complete", query="x")
 try:
+    tools.file_list()
     tools.list_files()
     held("what is allowed works")
 except ToolError as e:
-    escaped("list_files: %s" % e)
+    escaped("file_list: %s" % e)
 """
 
 TABLE = (
