@@ -313,11 +313,22 @@ static void refresh_source(struct sbx_tools *tools, const struct sbx_instance *s
 }
 
 void sbx_tools_refresh(struct sbx_tools *tools) {
+        /* No more than there are: one that changes again whenever it is asked has its turn the next time. */
+        unsigned changed = __atomic_load_n(&tools->changed_sources, __ATOMIC_ACQUIRE);
         const struct sbx_instance *source;
 
-        if (__atomic_load_n(&tools->changed_sources, __ATOMIC_ACQUIRE) == 0)
+        if (changed == 0)
                 return;
         SBX_LOCKED(&tools->refresh_lock);
-        while ((source = take_changed(tools)) != NULL)
+        for (; changed > 0 && !tools->refresh_ended; changed--) {
+                source = take_changed(tools);
+                if (source == NULL)
+                        return;
                 refresh_source(tools, source);
+        }
+}
+
+void sbx_tools_end_refresh(struct sbx_tools *tools) {
+        SBX_LOCKED(&tools->refresh_lock);
+        tools->refresh_ended = true;
 }

@@ -47,12 +47,15 @@ void sbx_beats_destroy(struct sbx_beats *beats) {
 
 /* ---- telling ---- */
 
+/* What is no number is no JSON either. */
 static void tell_locked(struct sbx_beat *beat, double progress, double total, const char *message) {
+        if (!isfinite(progress))
+                return;
         /* Also when nothing is told: a tool that counts its own way has no use for elapsed seconds, however often. */
         __atomic_store_n(&beat->last_ns, sbx_clock_ns(), __ATOMIC_RELAXED);
         if (progress > beat->last_progress) {
                 beat->last_progress = progress;
-                beat->context->progress(beat->context->progress_data, progress, total, message);
+                beat->context->progress(beat->context->progress_data, progress, isfinite(total) ? total : 0, message);
         }
 }
 

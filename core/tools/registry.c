@@ -32,6 +32,7 @@ int sbx_tools_new(const struct sbx_logger *logger, struct sbx_tools **ret_tools,
 void sbx_tools_stop(struct sbx_tools *tools) {
         sbx_tool_threads_stop(&tools->threads);
         sbx_beats_stop(&tools->beats);
+        sbx_tools_end_refresh(tools);
 }
 
 void sbx_tools_free(struct sbx_tools *tools) {

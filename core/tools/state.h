@@ -116,6 +116,8 @@ struct sbx_tool_source {
 #define SBX_TOOL_SOURCES_MAX 64u
 /* Asks those that changed, and adds what is new. What can't be had is told in the log. */
 void sbx_tools_refresh(struct sbx_tools *tools);
+/* From now on none is asked: they may be closed. */
+void sbx_tools_end_refresh(struct sbx_tools *tools);
 
 /* ---- registry.c ---- */
 
@@ -141,6 +143,7 @@ struct sbx_tools {
         size_t source_count;
         unsigned changed_sources;                             /* atomic */
         pthread_mutex_t refresh_lock;                         /* held while sources are asked again */
+        bool refresh_ended;                                   /* protected by `refresh_lock` */
         struct sbx_tool_patterns allowed[SBX_CALLER_RUN + 1]; /* by caller; set before the first call */
         struct sbx_tool_observer observer;
         struct sbx_metrics *metrics; /* NULL: nobody measures */

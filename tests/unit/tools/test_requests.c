@@ -3,6 +3,7 @@
  * and how requests end. Run under TSan too. */
 #include "../test.h"
 
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -39,7 +40,8 @@ static void client_progress(void *data, double progress, double total, const cha
         struct client *client = data;
 
         pthread_mutex_lock(&client->lock);
-        client->fell = client->fell || client->done || (client->progresses > 0 && progress <= client->last_progress);
+        client->fell = client->fell || client->done || !isfinite(progress) || !isfinite(total) ||
+                       (client->progresses > 0 && progress <= client->last_progress);
         client->progresses++;
         client->last_progress = progress;
         pthread_mutex_unlock(&client->lock);
@@ -140,13 +142,13 @@ static int run_ask(const struct sbx_tool_context *context, json_t *arguments, js
 
 static int run_talk(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result,
                     struct sbx_error *err) {
-        static const double steps[] = {1, 2, 2, 1, 3, 100};
+        static const double steps[] = {1, 2, INFINITY, NAN, 2, -INFINITY, 1, 3, 100};
         const struct sbx_client *client = context->client;
         char text[64];
         int first, second;
 
         for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-                client->progress(client->data, steps[i], 100, NULL);
+                client->progress(client->data, steps[i], NAN, NULL);
                 context->progress(context->progress_data, steps[i], 100, NULL);
         }
         client->log(client->data, "info", "talk", BYTES("{\"a\":1}"));
@@ -565,6 +567,7 @@ struct source {
         const char *tools; /* atomic */
         unsigned asked;    /* atomic: for its tools */
         int status;
+        struct sbx_tools *nervous; /* it says each time that they changed */
         struct sbx_instance instance;
 };
 
@@ -573,6 +576,8 @@ static int source_tools(void *instance, struct sbx_output *ret_json, struct sbx_
         const char *tools = __atomic_load_n(&source->tools, __ATOMIC_ACQUIRE);
 
         __atomic_add_fetch(&source->asked, 1, __ATOMIC_RELAXED);
+        if (source->nervous != NULL)
+                sbx_tools_source_changed(source->nervous, "docs");
         return sbx_output_append(ret_json, tools, strlen(tools));
 }
 
@@ -668,6 +673,15 @@ static void test_source_grows(void **state) {
         assert_contains(out.data, "\"new\"");
         assert_int_equal(sbx_tools_list(client.tools, &out, NULL), 0);
         assert_int_equal(source.asked, 3);
+        /* One that changes whenever it is asked is not asked for ever; and none is when they may be closed. */
+        source.nervous = client.tools;
+        sbx_tools_source_changed(client.tools, "docs");
+        assert_int_equal(sbx_tools_list(client.tools, &out, NULL), 0);
+        assert_int_equal(source.asked, 4);
+        sbx_tools_stop(client.tools);
+        source.asked = 0;
+        assert_int_equal(sbx_tools_list(client.tools, &out, NULL), 0);
+        assert_int_equal(source.asked, 0);
         sbx_buffer_free(&out);
         client_close(&client);
 }
