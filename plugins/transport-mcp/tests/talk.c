@@ -51,6 +51,7 @@ static bool is_cancelled(struct script *script, int timeout_ms) {
 }
 
 static void step_gate(struct script *script) {
+        sem_post(&script->talk->at_gate);
         while (sem_trywait(&script->talk->gate) < 0)
                 if (is_cancelled(script, 1)) {
                         note(script, "gate", -ECANCELED, NULL);
@@ -196,6 +197,7 @@ struct talk *talk_new(void) {
         pthread_mutex_init(&talk->lock, NULL);
         pthread_cond_init(&talk->came, NULL);
         sem_init(&talk->gate, 0, 0);
+        sem_init(&talk->at_gate, 0, 0);
         begin(talk);
         return talk;
 }
@@ -234,6 +236,7 @@ void talk_free(struct talk *talk) {
         test_directory_remove(&talk->state);
         json_decref(talk->received);
         sem_destroy(&talk->gate);
+        sem_destroy(&talk->at_gate);
         pthread_cond_destroy(&talk->came);
         pthread_mutex_destroy(&talk->lock);
         free(talk);

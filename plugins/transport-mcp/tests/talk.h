@@ -33,7 +33,7 @@ struct talk {
         struct mcp_server *server;
         struct mcp_connection *connection;
         struct mcp_channel channel;
-        sem_t gate;
+        sem_t gate, at_gate;  /* `at_gate`: how often a tool has come to one */
         pthread_mutex_t lock; /* protects what follows */
         pthread_cond_t came;
         json_t *received; /* messages that nobody has taken yet */
