@@ -9,8 +9,7 @@ static const json_t *member_meta(const struct mcp_message *message) {
 }
 
 bool mcp_meta_is_modern(const struct mcp_message *message) {
-        static const char *const methods[] = {"server/discover", "subscriptions/listen", "tasks/get", "tasks/update",
-                                              "tasks/cancel"};
+        static const char *const methods[] = {"server/discover", "subscriptions/listen"};
 
         if (json_object_get(member_meta(message), MCP_META_VERSION) != NULL)
                 return true;

@@ -222,6 +222,38 @@ static void test_downgrades(void **test) {
         }
 }
 
+static int (*list_of_fake)(struct sbx_host_state *self, int list, struct sbx_output *ret_json, struct sbx_error *err);
+
+/* The host gives a list, and tells that it changed before the one who asked has it. */
+static int list_that_changes(struct sbx_host_state *self, int list, struct sbx_output *ret_json,
+                             struct sbx_error *err) {
+        int r = list_of_fake(self, list, ret_json, err);
+
+        self->prompts = "[{\"name\":\"new\"}]";
+        fake_host_changed(self, SBX_CHANGE_PROMPTS, NULL, NULL);
+        return r;
+}
+
+static void test_change_while_it_is_asked_for(void **test) {
+        struct client *client = *test;
+
+        client->fake.prompts = "[{\"name\":\"old\"}]";
+        list_of_fake = client->fake.services.list;
+        client->fake.services.list = list_that_changes;
+        client_receive(client, MODERN("1", "prompts/list", ""));
+        client->fake.services.list = list_of_fake;
+        mcp_text_append(&client->sent, "", 1);
+        assert_non_null(strstr(client->sent.data, "\"old\""));
+        mcp_text_free(&client->sent);
+        client_receive(client, MODERN("2", "prompts/list", "")); /* what was old before it was kept is not kept */
+        mcp_text_append(&client->sent, "", 1);
+        assert_non_null(strstr(client->sent.data, "\"new\""));
+        mcp_text_free(&client->sent);
+        client_receive(client, MODERN("3", "prompts/list", ""));
+        mcp_text_free(&client->sent);
+        assert_int_equal(client->fake.list_calls, 2);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_pages, client_setup, client_teardown),
@@ -232,6 +264,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_resources, client_setup, client_teardown),
                 cmocka_unit_test_setup_teardown(test_resources_that_are_none, client_setup, client_teardown),
                 cmocka_unit_test_setup_teardown(test_long_names, client_setup, client_teardown),
+                cmocka_unit_test_setup_teardown(test_change_while_it_is_asked_for, client_setup, client_teardown),
                 cmocka_unit_test(test_downgrades),
         };
 

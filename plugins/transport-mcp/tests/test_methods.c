@@ -12,6 +12,9 @@ static void test_methods(void **test) {
         client_check_sent(client, J "\"id\":\"p\",\"result\":{}}\n");
         client_receive(client, J "\"id\":1,\"method\":\"subscriptions/list\"}");
         client_check_error(client, "1", -32601, "subscriptions/list");
+        client_receive(client,
+                       J "\"id\":1,\"method\":\"tasks/get\",\"params\":{\"taskId\":\"x\"}}"); /* of 2025-11-25 */
+        client_check_error(client, "1", -32601, "tasks/get");
         client_receive(client, J "\"id\":1,\"method\":\"tools/cal\\\"l\xC3\xA9\"}");
         client_check_error(client, "1", -32601, "tools/cal\"l\xC3\xA9");
         client_receive(client, J "\"id\":1,\"method\":\"notifications/initialized\"}");
