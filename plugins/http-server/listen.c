@@ -117,17 +117,30 @@ static bool same_client(const struct sockaddr_storage *a, const struct sockaddr_
         return true;
 }
 
-static bool has_room(const struct hs_server *server, const struct sockaddr_storage *peer) {
+/* Whoever has been silent for longest between two requests makes room, so that keeping connections open does not keep
+ * others out. */
+static bool make_room(struct hs_server *server) {
+        struct hs_connection *oldest = NULL;
+
+        for (struct hs_connection *c = server->connections; c != NULL; c = c->next)
+                if (c->phase == HS_IDLE && (oldest == NULL || c->deadline_ns < oldest->deadline_ns))
+                        oldest = c;
+        if (oldest == NULL)
+                return false;
+        hs_connection_doom(oldest); /* closed before the loop waits again */
+        return true;
+}
+
+static bool has_room(struct hs_server *server, const struct sockaddr_storage *peer) {
         unsigned same = 0;
 
-        if (server->open >= server->limits.connections_max)
+        if (server->limits.per_address_max < server->limits.connections_max)
+                for (const struct hs_connection *c = server->connections; c != NULL; c = c->next)
+                        if (same_client(&c->peer, peer))
+                                same++;
+        if (same >= server->limits.per_address_max)
                 return false;
-        if (server->limits.per_address_max >= server->limits.connections_max)
-                return true;
-        for (const struct hs_connection *c = server->connections; c != NULL; c = c->next)
-                if (same_client(&c->peer, peer))
-                        same++;
-        return same < server->limits.per_address_max;
+        return server->open < server->limits.connections_max || make_room(server);
 }
 
 /* Says why, as far as that goes without waiting, and closes. */

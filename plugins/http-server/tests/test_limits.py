@@ -98,15 +98,33 @@ def test_connections_have_a_limit():
     with Server("connections_max=4") as server:
         held = [server.connect() for _ in range(4)]
         for connection in held:
-            connection.sendall(request())
-            assert read_response(connection).status == 200
+            connection.sendall(request("/hold"))
+        server.wait_for(lambda counts: counts["held"] == 4)
         response = read_response(server.connect())
         assert response.status == 503 and b"too many connections" in response.body, response
-        assert "retry-after" in response.headers or response.headers["connection"] == "close", response
+        assert response.headers["connection"] == "close", response
         held.pop().close()
         server.wait_for(lambda counts: counts["open"] < 4)
         assert server.get().status == 200
         assert server.counts()["connections"] == 1
+        for connection in held:
+            connection.close()
+
+
+def test_idle_connections_make_room():
+    """Who keeps them open does not keep others out; the one that was idle for longest goes."""
+    with Server("connections_max=3") as server:
+        held = [server.connect() for _ in range(3)]
+        for connection in (held[1], held[0], held[2]):
+            connection.sendall(request())
+            assert read_response(connection).status == 200
+            time.sleep(0.01)
+        assert server.get().status == 200
+        assert is_closed(held[1]) == b""
+        for connection in (held[0], held[2]):
+            connection.sendall(request())
+            assert read_response(connection).status == 200
+        assert server.counts()["connections"] == 0
         for connection in held:
             connection.close()
 
