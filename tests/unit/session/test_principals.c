@@ -77,7 +77,7 @@ static void test_others_are_not_there(void **state) {
                          0);
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
                 _cleanup_buffer_ struct sbx_buffer out = SBX_BUFFER(1024);
-                _cleanup_json_ json_t *list = list_of(&table, others[i]), *artifacts = NULL, *files = NULL;
+                _cleanup_json_ json_t *list = list_of(&table, others[i]), *artifacts = NULL;
 
                 assert_int_equal(json_array_size(list), 1); /* "default", which everybody has */
                 assert_int_equal(sbx_sessions_destroy(table.sessions, others[i], "s", NULL), -ENOENT);
