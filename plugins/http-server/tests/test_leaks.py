@@ -13,7 +13,7 @@ from tap import main, note  # noqa: E402
 COUNT = int(os.environ.get("HTTP_SERVER_LEAK_COUNT", "10000"))  # connections of each kind
 WARM_UP = max(COUNT // 10, 200)
 CLIENTS = 4
-GROWTH_MAX = 4 << 20  # bytes, of what the allocator may keep
+GROWTH_MAX = 8 << 20  # bytes, of what the allocator may keep; one exchange for each would be 200 MiB
 
 CHUNKED = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 # What is sent; whether an answer is waited for.
