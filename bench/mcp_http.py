@@ -40,7 +40,7 @@ def request(method, params, modern):
     if modern:
         params = {**params, "_meta": {"io.modelcontextprotocol/protocolVersion": mcp_http.MODERN,
                                       "io.modelcontextprotocol/clientCapabilities": {}}}
-    return json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+    return json.dumps({"jsonrpc": "2.0", "id": "@@", "method": method, "params": params})
 
 
 def headers(method, params, session):
