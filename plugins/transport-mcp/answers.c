@@ -8,16 +8,6 @@
 
 #include "form.h"
 
-static int append_dump(const char *data, size_t size, void *text) {
-        return mcp_text_append(text, data, size) < 0 ? -1 : 0;
-}
-
-int mcp_text_append_json(struct mcp_text *text, const json_t *value) {
-        if (json_dump_callback(value, append_dump, text, JSON_COMPACT | JSON_ENCODE_ANY) < 0 && text->error == 0)
-                text->error = -ENOMEM;
-        return text->error;
-}
-
 bool mcp_answers_too_many(const json_t *responses) {
         return responses != NULL && json_object_size(responses) > 0 &&
                (json_object_size(responses) > MCP_ANSWERS_MAX ||

@@ -4,14 +4,11 @@
 
 #include <jansson.h>
 
-#include "text.h"
+#include "protocol.h"
 
 #define MCP_QUESTIONS_MAX 16u /* requests to the client in one question of who answers */
 #define MCP_ANSWERS_MAX 64u   /* what a client may bring with one request */
 #define MCP_ANSWERS_BYTES_MAX (16u << 20)
-
-/* Appends a JSON value in one line: text->error. */
-int mcp_text_append_json(struct mcp_text *text, const json_t *value);
 
 /* Whether `responses`, an object or NULL, is more than a client may bring with one request. */
 bool mcp_answers_too_many(const json_t *responses);

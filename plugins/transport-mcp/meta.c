@@ -25,15 +25,11 @@ static int refuse(struct mcp_fault *fault, int code, const char *message) {
         return -EINVAL;
 }
 
-static int append_dump(const char *data, size_t size, void *text) {
-        return mcp_text_append(text, data, size) < 0 ? -1 : 0;
-}
-
 static int refuse_version(const json_t *version, struct mcp_fault *fault, struct mcp_text *data) {
         mcp_text_append_literal(data, "{\"supported\":[\"");
         mcp_text_append_literal(data, mcp_revision_name(MCP_2026_07_28));
         mcp_text_append_literal(data, "\"],\"requested\":");
-        (void)json_dump_callback(version, append_dump, data, JSON_COMPACT | JSON_ENCODE_ANY);
+        mcp_text_append_json(data, version);
         mcp_text_append_literal(data, "}");
         return refuse(fault, MCP_UNSUPPORTED_VERSION,
                       "this server does not speak that revision of the protocol without initialize");

@@ -63,10 +63,6 @@ static void downgrade(json_t *item, enum mcp_list_kind kind, enum mcp_revision r
 
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
-static int append_dump(const char *data, size_t size, void *text) {
-        return mcp_text_append(text, data, size) < 0 ? -1 : 0;
-}
-
 static int append_item(struct mcp_page_list *list, enum mcp_revision revision, json_t *value) {
         struct item *item = &list->items[list->count];
         const json_t *key = json_object_get(value, kinds[list->kind].key);
@@ -78,8 +74,8 @@ static int append_item(struct mcp_page_list *list, enum mcp_revision revision, j
         if (list->count > 0)
                 mcp_text_append(&list->text, ",", 1);
         item->start = list->text.size;
-        if (json_dump_callback(value, append_dump, &list->text, JSON_COMPACT) < 0)
-                return list->text.error != 0 ? list->text.error : -ENOMEM;
+        if (mcp_text_append_json(&list->text, value) < 0)
+                return list->text.error;
         item->end = list->text.size;
         item->key = malloc(size);
         if (item->key == NULL)

@@ -46,11 +46,18 @@ static int append_dump(const char *data, size_t size, void *text) {
         return mcp_text_append(text, data, size) < 0 ? -1 : 0;
 }
 
+int mcp_text_append_json(struct mcp_text *text, const json_t *value) {
+        if (json_dump_callback(value, append_dump, text, JSON_COMPACT | JSON_ENCODE_ANY) < 0 && text->error == 0)
+                text->error = -ENOMEM;
+        return text->error;
+}
+
 static int encode(const json_t *value, struct mcp_text *storage, struct sbx_bytes *ret) {
-        if (json_dump_callback(value, append_dump, storage, JSON_COMPACT) < 0)
-                return storage->error != 0 ? storage->error : -ENOMEM;
-        *ret = mcp_text_bytes(storage);
-        return 0;
+        int r = mcp_text_append_json(storage, value);
+
+        if (r == 0)
+                *ret = mcp_text_bytes(storage);
+        return r;
 }
 
 /* Of text whose strings are in order. */

@@ -35,5 +35,7 @@ int mcp_result_prepare(struct sbx_bytes result, enum mcp_revision revision, stru
 /* A JSON array or object of the host's in one line, as mcp_result_prepare; UTF-8 throughout, and without characters
  * that some client's parser would stumble over: NUL, lone surrogates. */
 int mcp_json_one_line(struct sbx_bytes json, struct mcp_text *storage, struct sbx_bytes *ret_json);
-/* The same, parsed; NULL: it is no JSON, or there is no memory. */
+/* Appends any JSON value, in one line. Returns text->error; -ENOMEM sticks there, too. */
+int mcp_text_append_json(struct mcp_text *text, const json_t *value);
+/* Of the host's JSON, parsed, with the same repairs as mcp_json_one_line; NULL: it is none, or there is no memory. */
 json_t *mcp_json_load(struct sbx_bytes json);
