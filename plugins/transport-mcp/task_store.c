@@ -12,8 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "answers.h"
-
 #define HEADER_BYTES_MAX (32u << 10)
 #define PRINCIPAL_BYTES_MAX 1024u
 #define FILE_NAME_MAX 64u
