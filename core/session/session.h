@@ -88,8 +88,8 @@ int sbx_sessions_file_write(struct sbx_sessions *sessions, const char *principal
 int sbx_sessions_file_list(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
                            const struct sbx_call *call, json_t **ret_list, bool *ret_truncated,
                            struct sbx_error *err);
-/* The same two for who only looks: no session is made or started. -ENOENT: there is none whose interpreter runs. Listing
- * does not wait for the turn (-EAGAIN) and is no use of the session: it expires as if nobody had looked. */
+/* The same two for who only looks: no session is made or started. -ENOENT: there is none whose interpreter runs.
+ * Listing does not wait for the turn (-EAGAIN) and is no use of the session: it expires as if nobody had looked. */
 int sbx_sessions_file_read_running(struct sbx_sessions *sessions, const char *principal, const char *id,
                                    const char *path, size_t max_bytes, const struct sbx_call *call,
                                    struct sbx_buffer *out, struct sbx_error *err);

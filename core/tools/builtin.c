@@ -14,18 +14,18 @@
         "\"description\":\"Session ID (default: 'default')\"}"
 
 /* The contract is in its first 500 characters: some clients show no more. %s: what the setting session_ttl means. */
-#define EXECUTE_PYTHON_DESCRIPTION                                                                                      \
-        "Run Python in a sandboxed, stateful session. Variables, imports, functions and files persist between calls "   \
-        "with the same session_id (default: 'default'), also after an error or a time-out; a session %s. Profiles: "    \
-        "quick (5 s, 128 MB), default (30 s, 512 MB), analysis (120 s, 2 GB), extended (300 s, 4 GB); timeout "         \
-        "overrides the seconds (1 to 300). No network and no files of the host, unless the operator allows them. "      \
-        "matplotlib figures come back as images.\n\nReturns what was printed, the value of a last expression, and "     \
-        "'result = <value>' when the code assigns result. Top-level await works; input() does not. Long output is cut " \
-        "in its middle at about 30,000 characters; the whole, and every image, can be read as resources of the "        \
-        "session, to which the result links. The working directory is the session's workspace: upload_file puts "       \
-        "files there, download_file and list_files read them. An exception is an error result with its traceback. "     \
-        "When the code exceeds its time it is interrupted and the variables stay; when it has to be killed, or "        \
-        "crashes, the error says that they are lost, and the session starts clean. Calls of one session run one "       \
+#define EXECUTE_PYTHON_DESCRIPTION                                                                                     \
+        "Run Python in a sandboxed, stateful session. Variables, imports, functions and files persist between calls "  \
+        "with the same session_id (default: 'default'), also after an error or a time-out; a session %s. Profiles: "   \
+        "quick (5 s, 128 MB), default (30 s, 512 MB), analysis (120 s, 2 GB), extended (300 s, 4 GB); timeout "        \
+        "overrides the seconds (1 to 300). No network and no files of the host, unless the operator allows them. "     \
+        "matplotlib figures come back as images.\n\nReturns what was printed, the value of a last expression, and "    \
+        "'result = <value>' when the code assigns result. Top-level await works; input() does not. Long output is "    \
+        "cut in its middle at about 30,000 characters; the whole, and every image, can be read as resources of the "   \
+        "session, to which the result links. The working directory is the session's workspace: upload_file puts "      \
+        "files there, download_file and list_files read them. An exception is an error result with its traceback. "    \
+        "When the code exceeds its time it is interrupted and the variables stay; when it has to be killed, or "       \
+        "crashes, the error says that they are lost, and the session starts clean. Calls of one session run one "      \
         "after another, those of different sessions in parallel."
 
 static const char execute_python_schema[] =
