@@ -78,7 +78,7 @@ def test_it_ends_while_it_hangs():
 
 
 def test_whoever_needs_a_guest_finds_one():
-    """Until the pool is full, and then: an execution starts no guest."""
+    """Beside the warm-up, and when the pool is refilled again and again."""
     with Directory() as directory, directory.server() as server:
         server.initialize()
         assert text_of(answer_to(server, server.start_call("execute_python", {"code": "6 * 7"}))["result"]).startswith("42")
