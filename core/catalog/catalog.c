@@ -8,8 +8,6 @@
 #define ORIGIN SBX_CATALOG_ORIGIN
 
 static void entry_free(struct sbx_catalog_entry *entry) {
-        if (entry->free_data != NULL)
-                entry->free_data(entry->part.data);
         free((char *)entry->part.name);
         free(entry);
 }
@@ -41,8 +39,7 @@ void sbx_catalog_free(struct sbx_catalog *catalog) {
         free(catalog);
 }
 
-int sbx_catalog_add_owned(struct sbx_catalog *catalog, const struct sbx_catalog_part *part,
-                          void (*free_data)(void *data), struct sbx_error *err) {
+int sbx_catalog_add(struct sbx_catalog *catalog, const struct sbx_catalog_part *part, struct sbx_error *err) {
         struct sbx_catalog_entry *entry = calloc(1, sizeof(*entry));
         int r;
 
@@ -56,10 +53,8 @@ int sbx_catalog_add_owned(struct sbx_catalog *catalog, const struct sbx_catalog_
         }
         pthread_mutex_lock(&catalog->lock);
         r = catalog->count < SBX_CATALOG_PARTS_MAX ? 0 : -ENOSPC;
-        if (r == 0) {
-                entry->free_data = free_data;
+        if (r == 0)
                 catalog->entries[catalog->count++] = entry;
-        }
         pthread_mutex_unlock(&catalog->lock);
         if (r < 0) {
                 entry_free(entry);
@@ -70,10 +65,6 @@ int sbx_catalog_add_owned(struct sbx_catalog *catalog, const struct sbx_catalog_
         sbx_catalog_drop(catalog, SBX_ITEMS_PROMPTS);
         sbx_catalog_drop(catalog, SBX_ITEMS_TEMPLATES);
         return 0;
-}
-
-int sbx_catalog_add(struct sbx_catalog *catalog, const struct sbx_catalog_part *part, struct sbx_error *err) {
-        return sbx_catalog_add_owned(catalog, part, NULL, err);
 }
 
 size_t sbx_catalog_entries(struct sbx_catalog *catalog, const struct sbx_catalog_entry *ret[SBX_CATALOG_PARTS_MAX]) {

@@ -30,8 +30,7 @@ void sbx_news_tell(struct sbx_news *news, const struct sbx_change *change);
 /* ---- items.c: what the parts list, put together ---- */
 
 struct sbx_catalog_entry {
-        struct sbx_catalog_part part;  /* its name is this struct's own */
-        void (*free_data)(void *data); /* NULL: the data is another's */
+        struct sbx_catalog_part part; /* its name is this struct's own */
 };
 
 /* Kinds of lists; each has a member that its items are known by. */
@@ -99,6 +98,3 @@ struct sbx_catalog {
 
 /* The parts that are there now. */
 size_t sbx_catalog_entries(struct sbx_catalog *catalog, const struct sbx_catalog_entry *ret[SBX_CATALOG_PARTS_MAX]);
-/* Takes `data` over when it succeeds. */
-int sbx_catalog_add_owned(struct sbx_catalog *catalog, const struct sbx_catalog_part *part,
-                          void (*free_data)(void *data), struct sbx_error *err);
