@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -155,21 +156,14 @@ static int fill(char ***list, const char *const *values, bool (*valid)(const cha
 
 int hs_guard_init(struct hs_guard *guard, const char *listen, const char *const *hosts, const char *const *origins,
                   const char **ret_bad) {
-        char host[INET6_ADDRSTRLEN + 2] = "[";
+        char host[INET6_ADDRSTRLEN + 2];
         const char *const own[] = {host, NULL};
         struct in6_addr six;
+        bool is_six = inet_pton(AF_INET6, listen, &six) == 1;
         int r;
 
         *guard = (struct hs_guard){0};
-        host[0] = '\0';
-        if (inet_pton(AF_INET6, listen, &six) == 1) {
-                host[0] = '[';
-                host[1] = '\0';
-                strncat(host, listen, sizeof(host) - 3);
-                strncat(host, "]", 2);
-        } else {
-                strncat(host, listen, sizeof(host) - 1);
-        }
+        snprintf(host, sizeof(host), "%s%s%s", is_six ? "[" : "", listen, is_six ? "]" : "");
         r = fill(&guard->hosts, own, is_host, ret_bad);
         if (r == 0)
                 r = fill(&guard->hosts, hosts, is_host, ret_bad);

@@ -6,7 +6,8 @@
 
 /* TLS 1.2 and 1.3, the library's choice of ciphers without the old ones; the server's order counts. */
 #define HS_TLS_PRIORITIES                                                                                              \
-        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-CIPHER-ALL:+AES-256-GCM:+AES-128-GCM:+CHACHA20-POLY1305:-RSA:%SERVER_PRECEDENCE"
+        "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"                                                                   \
+        ":-CIPHER-ALL:+AES-256-GCM:+AES-128-GCM:+CHACHA20-POLY1305:-RSA:%SERVER_PRECEDENCE"
 
 struct hs_tls {
         char *certificate, *key; /* PEM */
