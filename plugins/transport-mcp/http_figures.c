@@ -90,16 +90,19 @@ static void tell_server(struct mcp_http *http, struct mcp_text *out) {
 
         if (server != NULL)
                 hs_server_counts(server, &counts);
-        tell_one(out, "snipara_http_connections_total", "counter", "TCP connections that were accepted.",
+        tell_one(out, "snipara_sandbox_http_connections_total", "counter", "TCP connections that were accepted.",
                  counts.connections);
-        tell_one(out, "snipara_http_connections", "gauge", "TCP connections that are open.", counts.connections_open);
-        tell_one(out, "snipara_http_requests_total", "counter", "HTTP requests, refused ones among them.",
+        tell_one(out, "snipara_sandbox_http_connections", "gauge", "TCP connections that are open.",
+                 counts.connections_open);
+        tell_one(out, "snipara_sandbox_http_requests_total", "counter", "HTTP requests, refused ones among them.",
                  counts.requests);
-        tell_one(out, "snipara_http_received_bytes_total", "counter", "Bytes of request bodies.", counts.bytes_in);
-        tell_one(out, "snipara_http_sent_bytes_total", "counter", "Bytes of response bodies.", counts.bytes_out);
-        head(out, "snipara_http_refused_total", "counter", "HTTP requests that were refused, by reason.");
+        tell_one(out, "snipara_sandbox_http_received_bytes_total", "counter", "Bytes of request bodies.",
+                 counts.bytes_in);
+        tell_one(out, "snipara_sandbox_http_sent_bytes_total", "counter", "Bytes of response bodies.",
+                 counts.bytes_out);
+        head(out, "snipara_sandbox_http_refused_total", "counter", "HTTP requests that were refused, by reason.");
         for (unsigned i = 0; i < HS_REFUSALS; i++)
-                tell(out, "snipara_http_refused_total{reason=\"%s\"} %" PRIu64 "\n",
+                tell(out, "snipara_sandbox_http_refused_total{reason=\"%s\"} %" PRIu64 "\n",
                      hs_refusal_name((enum hs_refusal)i), counts.refused[i]);
 }
 
@@ -113,28 +116,28 @@ static void tell_protocol(struct mcp_http *http, struct mcp_text *out) {
         for (const struct http_exchange *exchange = http->exchanges; exchange != NULL; exchange = exchange->next)
                 streams += !exchange->manner.is_post || exchange->manner.listens;
         pthread_mutex_unlock(&http->lock);
-        head(out, "snipara_mcp_requests_total", "counter", "MCP messages over HTTP, by era of the protocol.");
+        head(out, "snipara_sandbox_mcp_requests_total", "counter", "MCP messages over HTTP, by era of the protocol.");
         tell(out,
-             "snipara_mcp_requests_total{era=\"legacy\"} %" PRIu64
-             "\nsnipara_mcp_requests_total{era=\"modern\"} %" PRIu64 "\n",
+             "snipara_sandbox_mcp_requests_total{era=\"legacy\"} %" PRIu64
+             "\nsnipara_sandbox_mcp_requests_total{era=\"modern\"} %" PRIu64 "\n",
              get(&figures->requests[HTTP_LEGACY]), get(&figures->requests[HTTP_MODERN]));
-        tell_one(out, "snipara_mcp_http_sessions", "gauge", "HTTP sessions of legacy clients.", sessions);
-        tell_one(out, "snipara_mcp_http_sessions_started_total", "counter", "HTTP sessions that were begun.",
+        tell_one(out, "snipara_sandbox_mcp_http_sessions", "gauge", "HTTP sessions of legacy clients.", sessions);
+        tell_one(out, "snipara_sandbox_mcp_http_sessions_started_total", "counter", "HTTP sessions that were begun.",
                  get(&figures->sessions_started));
-        tell_one(out, "snipara_mcp_http_sessions_expired_total", "counter",
+        tell_one(out, "snipara_sandbox_mcp_http_sessions_expired_total", "counter",
                  "HTTP sessions that ended because nobody used them.", get(&figures->sessions_expired));
-        tell_one(out, "snipara_mcp_http_sessions_refused_total", "counter",
+        tell_one(out, "snipara_sandbox_mcp_http_sessions_refused_total", "counter",
                  "HTTP sessions that were refused for lack of room.", get(&figures->sessions_refused));
-        tell_one(out, "snipara_mcp_http_streams", "gauge", "Streams that clients listen to.", streams);
-        tell_one(out, "snipara_mcp_http_streams_resumed_total", "counter", "Streams that clients came back to.",
+        tell_one(out, "snipara_sandbox_mcp_http_streams", "gauge", "Streams that clients listen to.", streams);
+        tell_one(out, "snipara_sandbox_mcp_http_streams_resumed_total", "counter", "Streams that clients came back to.",
                  get(&figures->streams_resumed));
-        tell_one(out, "snipara_mcp_http_clients_lost_total", "counter",
+        tell_one(out, "snipara_sandbox_mcp_http_clients_lost_total", "counter",
                  "Clients that went away before their answer came.", get(&figures->clients_lost));
-        tell_one(out, "snipara_mcp_http_unanswered", "gauge", "Requests that clients wait for.", unanswered);
+        tell_one(out, "snipara_sandbox_mcp_http_unanswered", "gauge", "Requests that clients wait for.", unanswered);
 }
 
 static void tell_latency(const struct http_figures *figures, struct mcp_text *out) {
-        static const char name[] = "snipara_mcp_request_duration_seconds";
+        static const char name[] = "snipara_sandbox_mcp_request_duration_seconds";
 
         head(out, name, "histogram", "From a request's last byte to its answer, by method.");
         for (unsigned method = 0; method < HTTP_METHODS; method++) {

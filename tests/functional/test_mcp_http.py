@@ -101,9 +101,9 @@ def test_both_eras_share_sessions_of_the_sandbox():
 def test_sessions_run_side_by_side():
     with Server() as server, Client(server.url) as client:
         sock = post_call(server, "execute_python", {"code": "while True: pass", "session_id": "a", "timeout": 100})
-        await_figure(server, "snipara_mcp_http_unanswered", 1)
+        await_figure(server, "snipara_sandbox_mcp_http_unanswered", 1)
         assert "b" in python(client, "print('b')", session_id="b")
-        await_figure(server, "snipara_mcp_http_unanswered", 1)
+        await_figure(server, "snipara_sandbox_mcp_http_unanswered", 1)
         sock.close()
 
 
@@ -111,9 +111,9 @@ def test_disconnect_interrupts_and_keeps_the_session():
     with Server() as server, Client(server.url) as client:
         python(client, "kept = 'still here'")
         sock = post_call(server, "execute_python", {"code": "while True: pass"})
-        await_figure(server, "snipara_mcp_http_unanswered", 1)
+        await_figure(server, "snipara_sandbox_mcp_http_unanswered", 1)
         sock.close()
-        await_figure(server, "snipara_mcp_http_clients_lost_total", 1)
+        await_figure(server, "snipara_sandbox_mcp_http_clients_lost_total", 1)
         assert "still here" in python(client, "print(kept)")
 
 
@@ -277,7 +277,7 @@ def test_end_takes_everything_with_it():
     with Server() as server, Client(server.url) as client:
         python(client, "import subprocess; subprocess.Popen(['sleep', '1000'])", session_id="a")
         sock = post_call(server, "execute_python", {"code": "while True: pass", "timeout": 100})
-        await_figure(server, "snipara_mcp_http_unanswered", 1)
+        await_figure(server, "snipara_sandbox_mcp_http_unanswered", 1)
         tree = process_tree(server.pid)
         assert len(tree) > 1, tree
         server.process.send_signal(signal.SIGTERM)
@@ -293,7 +293,7 @@ def test_refused_while_it_ends():
     with Server("--set", "mcp.http.shutdown=60s") as server, Client(server.url) as client:
         python(client, "pass")
         sock = post_call(server, "execute_python", {"code": "import time; time.sleep(5); print('end')"})
-        await_figure(server, "snipara_mcp_http_unanswered", 1)
+        await_figure(server, "snipara_sandbox_mcp_http_unanswered", 1)
         server.process.send_signal(signal.SIGTERM)
         seen = None
         while seen != 503:  # on a connection that was there before

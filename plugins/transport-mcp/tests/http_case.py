@@ -55,7 +55,7 @@ class Host:
 
     def await_unanswered(self, count):
         """Until so many requests are under way."""
-        line, deadline = b"snipara_mcp_http_unanswered %d\n" % count, time.monotonic() + TIMEOUT
+        line, deadline = b"snipara_sandbox_mcp_http_unanswered %d\n" % count, time.monotonic() + TIMEOUT
         while line not in self.get("/metrics")[2]:
             assert time.monotonic() < deadline, line
             time.sleep(0.01)

@@ -634,7 +634,7 @@ def test_refused_initialize_makes_no_session():
                                                             "params": {"protocolVersion": 5}}),
                                              {"Content-Type": "application/json", "Accept": BOTH})
         assert "Mcp-Session-Id" not in headers and error_code(body) == -32602, body
-        assert b"snipara_mcp_http_sessions 0\n" in host.get("/metrics")[2]
+        assert b"snipara_sandbox_mcp_http_sessions 0\n" in host.get("/metrics")[2]
 
 
 # ---- operators, and the end
@@ -651,9 +651,9 @@ def test_health_and_figures():
         assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
         lines = body.decode().splitlines()
         assert "fake 1" in lines  # of the core
-        for line in ('snipara_mcp_requests_total{era="legacy"} 3', 'snipara_mcp_requests_total{era="modern"} 1',
-                     'snipara_http_refused_total{reason="host"} 1', "snipara_mcp_http_sessions 1",
-                     'snipara_mcp_request_duration_seconds_count{method="tools/call"} 2'):
+        for line in ('snipara_sandbox_mcp_requests_total{era="legacy"} 3', 'snipara_sandbox_mcp_requests_total{era="modern"} 1',
+                     'snipara_sandbox_http_refused_total{reason="host"} 1', "snipara_sandbox_mcp_http_sessions 1",
+                     'snipara_sandbox_mcp_request_duration_seconds_count{method="tools/call"} 2'):
             assert line in lines, (line, lines)
         names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
         assert len(names) == len(set(names))

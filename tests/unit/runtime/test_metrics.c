@@ -71,11 +71,13 @@ static void read_told(const char *text, struct metrics *ret) {
         }
 }
 
-/* Of the rows "| `name` | type | labels | ..." of our names. */
+/* Of the rows "| `name` | type | labels | ..." of the runtime's section; those of transports follow it. */
 static void read_documented(const char *text, struct metrics *ret) {
         static const char begin[] = "\n| `" PREFIX;
+        const char *section_end = strstr(text, "\n## Of the HTTP server");
 
-        for (const char *at = text; (at = strstr(at, begin)) != NULL;) {
+        assert_non_null(section_end);
+        for (const char *at = text; (at = strstr(at, begin)) != NULL && at < section_end;) {
                 const char *name = at + 4, *end = strchr(name, '`'), *type;
 
                 assert_non_null(end);
