@@ -99,8 +99,13 @@ static int add_rules(int ruleset, int abi, const struct jail_config *config, con
         static const char *const programs[] = {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", NULL};
         static const char *const etc_jailed[] = {"/etc", "/proc", JAIL_GUESTS, NULL};
         /* On the host's own tree: what the C library and the interpreter read, and no more. */
-        static const char *const etc_open[] = {"/etc/ld.so.cache",  "/etc/localtime", "/etc/alternatives",
-                                               "/etc/matplotlibrc", "/proc/self",     NULL};
+        static const char *const etc_open[] = {"/etc/ld.so.cache",
+                                               "/etc/localtime",
+                                               "/etc/alternatives",
+                                               "/etc/fonts",
+                                               "/etc/matplotlibrc",
+                                               "/proc/self",
+                                               NULL};
         static const char *const private[] = {"/tmp", "/dev/shm", NULL};
         static const char *const devices[] = {"/dev/null",   "/dev/zero",    "/dev/full",
                                               "/dev/random", "/dev/urandom", NULL};

@@ -208,6 +208,8 @@ static int collect(struct tree *tree, const struct jail_config *config, int user
                 r = add_top_level(tree, err);
         if (r == 0)
                 r = add_bind(tree, "/etc/alternatives", "/etc/alternatives", BIND_OPTIONAL, -1, err);
+        if (r == 0) /* plots ask fontconfig */
+                r = add_bind(tree, "/etc/fonts", "/etc/fonts", BIND_OPTIONAL, -1, err);
         for (size_t i = 0; r == 0 && i < sizeof(devices) / sizeof(devices[0]); i++)
                 r = add_bind(tree, devices[i], devices[i], BIND_DEVICE, -1, err);
         for (size_t i = 0; r == 0 && config->read_only != NULL && config->read_only[i] != NULL; i++)

@@ -159,6 +159,7 @@ static void test_hostile(void **test) {
 
 /* Nested beyond what jansson follows; and a file that is larger than any record. */
 static void test_hostile_sizes(void **test) {
+        static const char head[] = HEAD "\"status\":\"completed\"," TIMES "{\"a\":";
         struct mcp_task_record record = {.payload = MCP_TEXT(0)};
         struct place *place = *test;
         size_t size = 1u << 20;
@@ -168,8 +169,7 @@ static void test_hostile_sizes(void **test) {
         memset(text, '[', size);
         test_directory_write(&place->directory, "mcp-tasks/" TASK ".json", text, size);
         assert_int_equal(mcp_task_store_read(place->store, TASK, true, &record), -EBADMSG);
-        snprintf(text, size, HEAD "\"status\":\"completed\"," TIMES "{\"a\":");
-        memset(text + strlen(text), '[', size - strlen(text));
+        memcpy(text, head, sizeof(head) - 1);
         text[size - 1] = '\n';
         test_directory_write(&place->directory, "mcp-tasks/" TASK ".json", text, size);
         assert_int_equal(mcp_task_store_read(place->store, TASK, true, &record), -EBADMSG);
