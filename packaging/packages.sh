@@ -8,7 +8,7 @@ packages_build=(gcc libc6-dev meson ninja-build pkg-config python3
                 libcurl4-openssl-dev libsqlite3-dev libpcre2-dev
                 libmicrohttpd-dev libgnutls28-dev librhonabwy-dev)
 packages_test=("${packages_build[@]}" g++ clang libclang-rt-14-dev libcmocka-dev bubblewrap shellcheck procps util-linux
-               binutils openssl gnutls-bin)
+               binutils openssl gnutls-bin python3-matplotlib)
 
 say() { printf '%s\n' "$*" >&2; }
 step() { if [ -t 2 ]; then printf '\033[1m==> %s\033[0m\n' "$*" >&2; else say "==> $*"; fi; }
