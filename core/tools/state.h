@@ -68,8 +68,10 @@ struct sbx_tool_threads {
         struct sbx_tool_task *first, *last; /* queued, oldest first */
         struct sbx_tool_task *running;
         unsigned queued, threads, idle;
-        unsigned ordinary; /* running tasks of tools that are not quick */
-        pthread_t gone;    /* the thread that ended last: the next one to end joins it */
+        unsigned ordinary;  /* running tasks of tools that are not quick */
+        unsigned fresh_max; /* of them, those that have just begun; never changes */
+        bool watched;       /* a thread waits until there are fewer of those */
+        pthread_t gone;     /* the thread that ended last: the next one to end joins it */
         bool has_gone, stop;
 };
 

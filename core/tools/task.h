@@ -25,6 +25,7 @@ struct sbx_tool_task {
 
         /* Protected by the lock of the threads. */
         struct sbx_tool_task *previous, *next; /* queued or running */
+        uint64_t begun_ns;                     /* running */
         bool cancelled;
 
         /* Belong to the thread that runs it. */

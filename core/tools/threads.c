@@ -12,11 +12,17 @@
 #define THREADS_FOR_QUICK 4u /* of them, kept for tools that never wait, so that a hung session can be destroyed */
 #define QUEUE_MAX 1024u
 #define IDLE_NS (10 * SBX_NS_PER_S)
+/* Of ordinary tasks, few are in their first moments at a time: most are done before that is over, and many that share a
+ * few processors keep each other from it. Those that go on for longer do not count, so that nobody waits for them. */
+#define FRESH_NS (5 * SBX_NS_PER_MS)
+#define FRESH_MIN 4u
 
 int sbx_tool_threads_init(struct sbx_tool_threads *threads) {
+        long processors = sysconf(_SC_NPROCESSORS_ONLN);
+        unsigned twice = processors > 0 && processors < 1024 ? 2 * (unsigned)processors : 0;
         int r;
 
-        *threads = (struct sbx_tool_threads){0};
+        *threads = (struct sbx_tool_threads){.fresh_max = twice > FRESH_MIN ? twice : FRESH_MIN};
         r = sbx_cond_init(&threads->work);
         if (r < 0)
                 return r;
@@ -102,11 +108,43 @@ static bool is_runnable_locked(const struct sbx_tool_threads *threads, const str
         return true;
 }
 
-static struct sbx_tool_task *find_runnable_locked(const struct sbx_tool_threads *threads) {
-        for (struct sbx_tool_task *at = threads->first; at != NULL; at = at->next)
-                if (is_runnable_locked(threads, at))
+/* As many as may be are in their first moments. `ret_until_ns`: until one of them is not, or ends. */
+static bool is_crowded_locked(const struct sbx_tool_threads *threads, uint64_t *ret_until_ns) {
+        uint64_t now = sbx_clock_ns(), until_ns = UINT64_MAX;
+        unsigned fresh = 0;
+
+        for (const struct sbx_tool_task *at = threads->running; at != NULL; at = at->next) {
+                if (!is_ordinary(at) || at->begun_ns + FRESH_NS <= now)
+                        continue;
+                fresh++;
+                if (at->begun_ns + FRESH_NS < until_ns)
+                        until_ns = at->begun_ns + FRESH_NS;
+        }
+        *ret_until_ns = until_ns;
+        return fresh >= threads->fresh_max;
+}
+
+/* NULL: nothing can be run now; `ret_again_ns` says when something may, 0: when something else ends. */
+static struct sbx_tool_task *find_runnable_locked(const struct sbx_tool_threads *threads, uint64_t *ret_again_ns) {
+        uint64_t until_ns = 0;
+        bool crowded = threads->first != NULL && is_crowded_locked(threads, &until_ns);
+
+        *ret_again_ns = 0;
+        for (struct sbx_tool_task *at = threads->first; at != NULL; at = at->next) {
+                if (!is_runnable_locked(threads, at))
+                        continue;
+                if (!crowded || at->cancelled || !is_ordinary(at))
                         return at;
+                *ret_again_ns = until_ns;
+        }
         return NULL;
+}
+
+/* Whether somebody has to look at the queue who does not. */
+static bool needs_thread_locked(const struct sbx_tool_threads *threads) {
+        uint64_t again_ns;
+
+        return find_runnable_locked(threads, &again_ns) != NULL || (again_ns != 0 && !threads->watched);
 }
 
 static void dequeue_locked(struct sbx_tool_threads *threads, struct sbx_tool_task *task) {
@@ -134,6 +172,7 @@ static void enqueue_locked(struct sbx_tool_threads *threads, struct sbx_tool_tas
 
 static void begin_locked(struct sbx_tool_threads *threads, struct sbx_tool_task *task) {
         dequeue_locked(threads, task);
+        task->begun_ns = sbx_clock_ns();
         task->previous = NULL;
         task->next = threads->running;
         if (threads->running != NULL)
@@ -176,10 +215,11 @@ static int wake_one_locked(struct sbx_tool_threads *threads) {
 }
 
 static struct sbx_tool_task *next_task_locked(struct sbx_tool_threads *threads) {
-        uint64_t until_ns = sbx_clock_ns() + IDLE_NS;
+        uint64_t until_ns = sbx_clock_ns() + IDLE_NS, again_ns;
 
         for (;;) {
-                struct sbx_tool_task *task = find_runnable_locked(threads);
+                struct sbx_tool_task *task = find_runnable_locked(threads, &again_ns);
+                bool watches = again_ns != 0 && !threads->watched;
                 int r;
 
                 if (task != NULL)
@@ -187,9 +227,13 @@ static struct sbx_tool_task *next_task_locked(struct sbx_tool_threads *threads) 
                 if (threads->stop)
                         return NULL;
                 threads->idle++;
-                r = sbx_cond_wait(&threads->work, &threads->lock, until_ns);
+                if (watches)
+                        threads->watched = true;
+                r = sbx_cond_wait(&threads->work, &threads->lock, watches ? again_ns : until_ns);
+                if (watches)
+                        threads->watched = false;
                 threads->idle--;
-                if (r == -ETIMEDOUT && find_runnable_locked(threads) == NULL)
+                if (r == -ETIMEDOUT && !watches && !needs_thread_locked(threads))
                         return NULL;
         }
 }
@@ -203,7 +247,7 @@ static void *thread_run(void *data) {
         pthread_mutex_lock(&threads->lock);
         while ((task = next_task_locked(threads)) != NULL) {
                 begin_locked(threads, task);
-                if (find_runnable_locked(threads) != NULL)
+                if (needs_thread_locked(threads))
                         (void)wake_one_locked(threads); /* if none can be had, this one takes it next */
                 pthread_mutex_unlock(&threads->lock);
                 run_task(task);
@@ -243,7 +287,7 @@ int sbx_tool_task_queue(struct sbx_tool_task *task, struct sbx_error *err) {
                                      "busy: %u calls wait already", threads->queued);
         }
         enqueue_locked(threads, task);
-        if (is_runnable_locked(threads, task))
+        if (needs_thread_locked(threads))
                 r = wake_one_locked(threads);
         if (r < 0) {
                 dequeue_locked(threads, task);
