@@ -4,7 +4,11 @@
  * seen.
  *
  *      http_load --address 127.0.0.1:8000 --path /mcp --connections 64 --seconds 5 --body FILE --expect TEXT
- *                [--header 'Name: value'] ...
+ *                [--header 'Name: value'] ... [--rate 3000]
+ *
+ * Each connection sends its next request when it has the answer to the last; with --rate, no earlier than its share of
+ * that many requests a second allows. Then the time of an answer counts from when the request was due, so that a server
+ * that keeps a client waiting does not look better for it.
  *
  * "@@" in the body is the number of the connection, in two digits. An answer must have status 200 and hold TEXT. Prints
  * one JSON object; ends with 1 at the first wrong answer.
@@ -32,7 +36,7 @@ struct options {
         const char *address, *path, *body_file, *expect;
         const char *headers[HEADERS_MAX];
         unsigned header_count, connections;
-        double seconds;
+        double seconds, rate; /* 0: as fast as it goes */
 };
 
 struct connection {
@@ -41,7 +45,8 @@ struct connection {
         size_t request_size, sent;
         char *answer; /* NUL-terminated at answer_size */
         size_t answer_size;
-        uint64_t begun_ns;
+        uint64_t begun_ns; /* when the request was sent, or due */
+        bool pausing;      /* until `begun_ns` */
 };
 
 struct load {
@@ -132,9 +137,37 @@ static int connect_to(const char *address) {
 /* Requests are small enough for the socket's buffer: a write never waits. */
 static void send_request(struct connection *connection) {
         connection->answer_size = 0;
-        connection->begun_ns = now_ns();
+        connection->pausing = false;
         if (write(connection->fd, connection->request, connection->request_size) != (ssize_t)connection->request_size)
                 fail("a request could not be sent", strerror(errno));
+}
+
+static void begin_next(const struct load *load, struct connection *connection) {
+        uint64_t now = now_ns();
+
+        if (load->options.rate <= 0)
+                connection->begun_ns = now;
+        else
+                connection->begun_ns += (uint64_t)(load->options.connections / load->options.rate * 1e9);
+        connection->pausing = connection->begun_ns > now;
+        if (!connection->pausing)
+                send_request(connection);
+}
+
+/* Sends what is due, and says how long nothing else is. */
+static struct timespec send_due(struct load *load) {
+        uint64_t now = now_ns(), next = now + UINT64_C(30000000000);
+
+        for (unsigned i = 0; i < load->options.connections; i++) {
+                struct connection *connection = &load->connections[i];
+
+                if (connection->pausing && connection->begun_ns <= now)
+                        send_request(connection);
+                else if (connection->pausing && connection->begun_ns < next)
+                        next = connection->begun_ns;
+        }
+        return (struct timespec){.tv_sec = (time_t)((next - now) / UINT64_C(1000000000)),
+                                 .tv_nsec = (long)((next - now) % UINT64_C(1000000000))};
 }
 
 static void open_connection(struct load *load, unsigned number) {
@@ -148,7 +181,13 @@ static void open_connection(struct load *load, unsigned number) {
         make_request(&load->options, connection, number);
         if (epoll_ctl(load->epoll_fd, EPOLL_CTL_ADD, connection->fd, &event) < 0)
                 fail("epoll", strerror(errno));
-        send_request(connection);
+        /* The connections take turns. */
+        connection->begun_ns = now_ns();
+        if (load->options.rate > 0)
+                connection->begun_ns += (uint64_t)(number / load->options.rate * 1e9);
+        connection->pausing = load->options.rate > 0;
+        if (!connection->pausing)
+                send_request(connection);
 }
 
 /* ---- answers ---- */
@@ -198,7 +237,7 @@ static bool read_answer(struct load *load, struct connection *connection) {
         take_sample(load, connection);
         if (now_ns() >= load->end_ns)
                 return false;
-        send_request(connection);
+        begin_next(load, connection);
         return true;
 }
 
@@ -207,9 +246,10 @@ static void run(struct load *load) {
         struct epoll_event events[CONNECTIONS_MAX];
 
         while (live > 0) {
-                int count = epoll_wait(load->epoll_fd, events, CONNECTIONS_MAX, 30000);
+                struct timespec timeout = send_due(load);
+                int count = epoll_pwait2(load->epoll_fd, events, CONNECTIONS_MAX, &timeout, NULL);
 
-                if (count == 0)
+                if (count == 0 && timeout.tv_sec >= 30)
                         fail("the server does not answer", NULL);
                 for (int i = 0; i < count; i++) {
                         struct connection *connection = &load->connections[events[i].data.u32];
@@ -259,6 +299,8 @@ static bool read_option(struct options *options, const char *name, const char *v
                 options->connections = (unsigned)strtoul(value, NULL, 10);
         else if (strcmp(name, "--seconds") == 0)
                 options->seconds = strtod(value, NULL);
+        else if (strcmp(name, "--rate") == 0)
+                options->rate = strtod(value, NULL);
         else if (strcmp(name, "--header") == 0 && options->header_count < HEADERS_MAX)
                 options->headers[options->header_count++] = value;
         else
