@@ -2,6 +2,7 @@
 /* The threads that run submitted calls: started when needed, ended when idle, with calls of one lane in their order. */
 #include "tools/task.h"
 
+#include <malloc.h>
 #include <sys/eventfd.h>
 
 #include "base/cleanup.h"
@@ -242,7 +243,7 @@ static void *thread_run(void *data) {
         struct sbx_tool_threads *threads = data;
         struct sbx_tool_task *task;
         pthread_t before;
-        bool has_before;
+        bool has_before, last;
 
         pthread_mutex_lock(&threads->lock);
         while ((task = next_task_locked(threads)) != NULL) {
@@ -262,10 +263,15 @@ static void *thread_run(void *data) {
         threads->gone = pthread_self();
         threads->has_gone = true;
         threads->threads--;
+        last = threads->threads == 0 && !threads->stop;
         pthread_cond_broadcast(&threads->ended);
         pthread_mutex_unlock(&threads->lock);
         if (has_before)
                 pthread_join(before, NULL);
+#ifdef __GLIBC__
+        if (last) /* after a crowd: each thread had a heap of its own, and what is free in them is of no use now */
+                malloc_trim(0);
+#endif
         return NULL;
 }
 
