@@ -331,7 +331,7 @@ class InterruptTest(GuestTest):
             "import asyncio\nasync def f():\n    try:\n        await asyncio.sleep(1e6)\n    finally:\n"
             "        print('cancelled')\nt = asyncio.ensure_future(f())\nawait asyncio.sleep(1e6)"
         )
-        result = self.guest.run_interrupted(code)
+        result = self.guest.run_interrupted(code, after=3)  # asyncio is imported, and the task runs
         self.assertEqual((result["end"], result["stdout"], result["stderr"]), ("interrupted", "cancelled\n", ""))
         code = (
             "async def g():\n    while True:\n        try:\n            await asyncio.sleep(1e6)\n"
