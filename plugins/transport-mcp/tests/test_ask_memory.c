@@ -6,14 +6,8 @@
 #include <poll.h>
 #include <stdatomic.h>
 
+#include "failing_alloc.h"
 #include "talk.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
 
 static atomic_long failing = -1; /* how many allocations succeed before one fails; negative: all do */
 static atomic_bool failed;
@@ -23,18 +17,6 @@ static bool fail_now(void) {
                 return false;
         atomic_store(&failed, true);
         return true;
-}
-
-void *__wrap_malloc(size_t size) {
-        return fail_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size) {
-        return fail_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size) {
-        return fail_now() ? NULL : __real_realloc(old, size);
 }
 
 /* The host's own memory is not in question. */

@@ -8,15 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "failing_alloc.h"
 #include "fake_host.h"
 #include "options.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
 
 /* Of the thread that makes requests: how many allocations succeed before one fails; negative: all do. */
 static _Thread_local long failing = -1;
@@ -27,18 +21,6 @@ static bool fail_now(void) {
                 return false;
         failed = true;
         return true;
-}
-
-void *__wrap_malloc(size_t size) {
-        return fail_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size) {
-        return fail_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size) {
-        return fail_now() ? NULL : __real_realloc(old, size);
 }
 
 /* ---- a server without a network ---- */

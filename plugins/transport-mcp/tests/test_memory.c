@@ -2,14 +2,8 @@
 /* A conversation in which each allocation in turn fails: no crash, no leak, and every request is answered or the server
  * says that it has no memory. Linked with wrapped malloc, calloc and realloc; jansson is told to use the same. */
 #include "client.h"
+#include "failing_alloc.h"
 #include "subscriptions.h"
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *old, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *old, size_t size);
 
 static long failing = -1; /* how many allocations succeed before one fails; negative: all do */
 static bool failed;
@@ -19,18 +13,6 @@ static bool fail_now(void) {
                 return false;
         failed = true;
         return true;
-}
-
-void *__wrap_malloc(size_t size) {
-        return fail_now() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size) {
-        return fail_now() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *old, size_t size) {
-        return fail_now() ? NULL : __real_realloc(old, size);
 }
 
 struct count {
