@@ -30,9 +30,13 @@ struct sbx_guest_spec {
         uint32_t struct_size;
         uint32_t reserved;
         const char *label;           /* for names of cgroups and containers, and for logs: [A-Za-z0-9_.-] */
-        const char *runtime;         /* "python" */
-        const char *runtime_version; /* NULL: the backend's default */
+        const char *runtime;         /* "python", "node", "bash", or a name of the backend's configuration */
+        const char *runtime_version; /* "3.12", "20"; NULL: the backend's default */
         struct sbx_limits limits;
+        /* Since ABI 1.3. Whose session it is, for backends that give an owner one guest environment for all of his
+         * sessions: UTF-8 of at most 256 bytes, compared byte by byte, never shown to another; NULL or "": the local
+         * user. */
+        const char *owner;
 };
 
 /* A started guest. The host fills `struct_size`; the backend fills the rest. The descriptors belong to the host,
@@ -93,7 +97,18 @@ struct sbx_backend_ops {
                           struct sbx_error *err);
         int (*guest_restore)(void *instance, const struct sbx_guest_spec *spec, struct sbx_bytes state,
                              const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err);
+        /* Brings all images that guests are made of, pulled or built, and returns when they are there; what is there
+         * already costs nothing. Tells its progress. */
         int (*prepare)(void *instance, const struct sbx_call *call, struct sbx_error *err);
+
+        /* Since ABI 1.3; NULL: the backend has no images.
+         * images: [{"id", "name", "runtime", "size", "created", "prepared": bool, "in_use": bool}], those that the
+         * configuration names (present or not: size null) and those that prepare built. images_prune: removes those
+         * that prepare built and that the configuration does not ask for any more, with {"removed": [names], "bytes"}.
+         */
+        int (*images)(void *instance, const struct sbx_call *call, struct sbx_output *ret_json, struct sbx_error *err);
+        int (*images_prune)(void *instance, const struct sbx_call *call, struct sbx_output *ret_json,
+                            struct sbx_error *err);
 };
 
 #ifdef __cplusplus

@@ -90,6 +90,10 @@ struct sbx_execution {
         const char *filename;    /* shown in tracebacks; NULL: "<execution>" */
         uint64_t timeout_ms;     /* 0: the profile's; at most 600,000 */
         const struct sbx_output_events *events; /* NULL: output comes in the result alone */
+        /* Since 1.3. Language of a session: "python", "node", "bash", with a version ("python3.12", "node20"), or a name
+         * that the backend's configuration gives; NULL: the session's own, "python" for a new one. A session keeps the
+         * one that it began with: -EINVAL for another. */
+        const char *runtime;
 };
 
 /* A piece of rich output: MIME type and data, base64 for types that are not text. */
