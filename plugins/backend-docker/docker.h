@@ -21,6 +21,7 @@ struct docker {
 
         /* From start to stop; see each header for its locks. */
         struct engine *engine;
+        struct payloads *payloads;
         struct relay *relay;
         struct owner *owner;
         struct images *images;
