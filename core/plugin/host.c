@@ -3,10 +3,13 @@
  * beyond the plugin is in host_requests.c. */
 #include "plugin/internal.h"
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/thread.h"
+
+#define SETTING_LIST_MAX ((size_t)64 << 10) /* bytes of a list that a plugin gets as text */
 
 /* Settings of the core that are some plugins' business, by kind. A secret goes to those alone that need it. */
 static const struct {
@@ -24,6 +27,16 @@ static const struct {
         {SBX_PLUGIN_CONTEXT, "memory_enabled"},
         {SBX_PLUGIN_CONTEXT, "log_dir"},
         {SBX_PLUGIN_SINK, "log_dir"},
+        {SBX_PLUGIN_BACKEND, "docker_image"},
+        {SBX_PLUGIN_BACKEND, "docker_cpus"},
+        {SBX_PLUGIN_BACKEND, "docker_memory"},
+        {SBX_PLUGIN_BACKEND, "docker_network_disabled"},
+        {SBX_PLUGIN_BACKEND, "docker_mount_workspace"},
+        {SBX_PLUGIN_BACKEND, "docker_workspace_path"},
+        {SBX_PLUGIN_BACKEND, "docker_workspace_setup"},
+        {SBX_PLUGIN_BACKEND, "docker_workspace_install_command"},
+        {SBX_PLUGIN_BACKEND, "docker_workspace_install_extras"},
+        {SBX_PLUGIN_BACKEND, "docker_timeout"},
 };
 _Static_assert(sizeof(shared_settings) / sizeof(shared_settings[0]) == SBX_HOST_SHARED_COUNT,
                "one place for each shared setting");
@@ -100,6 +113,16 @@ static const char *host_option_item(struct sbx_host_state *self, const char *nam
 
 /* ---- settings and environment ---------------------------------------------------------------------------- */
 
+/* One item a line: a requirement has commas. */
+static char *list_text(const struct sbx_value *value) {
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(SETTING_LIST_MAX);
+
+        for (size_t i = 0; value->strings[i] != NULL; i++)
+                if (sbx_buffer_printf(&text, "%s%s", i > 0 ? "\n" : "", value->strings[i]) < 0)
+                        return NULL;
+        return text.size > 0 ? sbx_buffer_steal(&text) : strdup("");
+}
+
 static char *setting_text(const struct sbx_value *value) {
         char *text = NULL;
         int r;
@@ -115,6 +138,8 @@ static char *setting_text(const struct sbx_value *value) {
         case SBX_OPTION_DURATION:
                 r = asprintf(&text, "%lld", (long long)value->integer);
                 break;
+        case SBX_OPTION_STRINGS:
+                return list_text(value);
         default:
                 return value->string != NULL ? strdup(value->string) : NULL;
         }

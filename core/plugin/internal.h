@@ -95,7 +95,7 @@ struct sbx_host_setup {
         const struct sbx_directories *directories;
         const struct sbx_tool_services *tools; /* may be NULL */
 };
-#define SBX_HOST_SHARED_COUNT 11u
+#define SBX_HOST_SHARED_COUNT 21u
 /* `self` of the services of one instance. */
 struct sbx_host_state {
         struct sbx_host services;

@@ -15,9 +15,9 @@ static json_int_t seconds_since(uint64_t then_ns, uint64_t now_ns) {
 static json_t *describe_locked(const struct sbx_session *session, uint64_t now_ns) {
         json_t *names = session->names != NULL ? json_deep_copy(session->names) : json_array();
 
-        return json_pack("{s:s, s:s, s:s?, s:s, s:I, s:I, s:o, s:b, s:I}", "id", session->id, "environment",
-                         session->backend->instance->name, "isolation", session->isolation, "created_at",
-                         session->created_at, "idle_seconds",
+        return json_pack("{s:s, s:s, s:s, s:s?, s:s, s:I, s:I, s:o, s:b, s:I}", "id", session->id, "environment",
+                         session->backend->instance->name, "language", session->runtime.text, "isolation",
+                         session->isolation, "created_at", session->created_at, "idle_seconds",
                          session->busy ? (json_int_t)0 : seconds_since(session->last_used_ns, now_ns), "age_seconds",
                          seconds_since(session->created_ns, now_ns), "context_keys", names, "busy", (int)session->busy,
                          "executions", (json_int_t)session->executions);
@@ -28,9 +28,10 @@ static json_t *describe_unstarted(const struct sbx_sessions *sessions) {
         char now[SBX_TIMESTAMP_SIZE];
 
         sbx_clock_timestamp(now);
-        return json_pack("{s:s, s:s, s:n, s:s, s:i, s:i, s:[], s:b, s:i}", "id", SBX_SESSION_DEFAULT, "environment",
-                         sessions->environment, "isolation", "created_at", now, "idle_seconds", 0, "age_seconds", 0,
-                         "context_keys", "busy", 0, "executions", 0);
+        return json_pack("{s:s, s:s, s:s, s:n, s:s, s:i, s:i, s:[], s:b, s:i}", "id", SBX_SESSION_DEFAULT,
+                         "environment", sessions->environment, "language", SBX_RUNTIME_DEFAULT, "isolation",
+                         "created_at", now, "idle_seconds", 0, "age_seconds", 0, "context_keys", "busy", 0,
+                         "executions", 0);
 }
 
 static const char *id_of(const json_t *entry) {

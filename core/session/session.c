@@ -31,8 +31,11 @@ int sbx_session_call_begin(struct sbx_session *session, const struct sbx_call *c
         uint64_t limit_ns = limit_ms > 0 ? sbx_clock_deadline_ms(limit_ms) : 0;
         int r;
 
-        if (call != NULL)
+        if (call != NULL) {
                 merged.deadline_ns = call->deadline_ns;
+                merged.progress = call->progress;
+                merged.progress_data = call->progress_data;
+        }
         if (limit_ns != 0 && (merged.deadline_ns == 0 || limit_ns < merged.deadline_ns))
                 merged.deadline_ns = limit_ns;
         if (call != NULL && call->cancel_fd >= 0 && session->stop_fd < 0) {
@@ -130,7 +133,10 @@ static void measure_start(struct sbx_session *session) {
 static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
                        struct sbx_error *err) {
         char label[LABEL_ID_MAX + 32];
-        struct sbx_guest_spec spec = {.struct_size = sizeof(spec), .label = label, .runtime = "python"};
+        struct sbx_guest_spec spec = {.struct_size = sizeof(spec),
+                                      .label = label,
+                                      .runtime = session->runtime.family,
+                                      .owner = session->principal};
         struct sbx_call limited = *call;
         uint64_t latest = sbx_clock_deadline_ms(START_TIMEOUT_MS);
         const struct sbx_profile *profile = NULL;
@@ -139,6 +145,8 @@ static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const
         if (memory_bytes == 0 && sbx_profile_find(NULL, &profile, err) == 0)
                 memory_bytes = profile->memory_bytes;
         make_label(session, label, sizeof(label));
+        if (session->runtime.version[0] != '\0')
+                spec.runtime_version = session->runtime.version;
         spec.limits = (struct sbx_limits){.struct_size = sizeof(spec.limits), .memory_bytes = memory_bytes};
         if (limited.deadline_ns == 0 || limited.deadline_ns > latest)
                 limited.deadline_ns = latest;

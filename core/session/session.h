@@ -67,7 +67,7 @@ int sbx_sessions_report(struct sbx_sessions *sessions, const char *principal, co
 int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, const char *id, struct sbx_error *err);
 /* Every session of the principal, "default" too; as sbx_sessions_destroy does it. */
 void sbx_sessions_destroy_all(struct sbx_sessions *sessions, const char *principal);
-/* [{"id","environment","isolation","created_at","idle_seconds","age_seconds","context_keys","busy","executions"}],
+/* [{"id","environment","language","isolation","created_at","idle_seconds","age_seconds","context_keys","busy","executions"}],
  * sorted by id, "default" first and always there. Never waits for a running execution. */
 int sbx_sessions_list(struct sbx_sessions *sessions, const char *principal, json_t **ret_list, struct sbx_error *err);
 

@@ -41,6 +41,7 @@ int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *regis
         sessions->display_max_bytes = (size_t)setting(config, "max_display_bytes", (int64_t)(16 * MIB));
         sessions->grace_ns = (uint64_t)setting(config, "interrupt_grace", 2000) * SBX_NS_PER_MS;
         sessions->default_timeout_ms = (uint64_t)setting(config, "exec_timeout", 0);
+        sessions->docker_timeout_ms = (uint64_t)setting(config, "docker_timeout", 0) * 1000;
         sessions->cpu_limit_ns = (uint64_t)setting(config, "cpu_time_limit", 0) * SBX_NS_PER_MS;
         sessions->warm_stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (sessions->warm_stop_fd < 0) {
@@ -124,13 +125,14 @@ static int attempt(struct sbx_session *session, const struct sbx_operation *oper
 
 int sbx_session_operate(struct sbx_sessions *sessions, const struct sbx_operation *operation,
                         const struct sbx_call *call, struct sbx_error *err) {
+        struct sbx_session_wish wish = {operation->principal, operation->id, operation->environment,
+                                        operation->runtime};
         _cleanup_turn_ struct sbx_session *session = NULL;
         struct sbx_error problem = {0};
         int r;
 
         if (operation->on == SBX_ON_ANY)
-                r = sbx_session_take(sessions, operation->principal, operation->id, operation->environment, call,
-                                     &session, err);
+                r = sbx_session_take(sessions, &wish, call, &session, err);
         else
                 r = sbx_session_take_running(sessions, operation->principal, operation->id,
                                              operation->on == SBX_ON_IDLE, call, &session, err);
@@ -161,6 +163,16 @@ struct execute {
         struct sbx_result *result;
 };
 
+/* Of an execution that states neither a time nor a profile; 0: none is configured. */
+static uint64_t configured_timeout_ms(const struct sbx_sessions *sessions, const char *environment) {
+        const struct sbx_plugin_entry *entry =
+                sbx_config_plugin_find(sessions->config, environment != NULL ? environment : sessions->environment);
+
+        if (sessions->default_timeout_ms == 0 && entry != NULL && strcmp(entry->plugin, "backend-docker") == 0)
+                return sessions->docker_timeout_ms;
+        return sessions->default_timeout_ms;
+}
+
 static int check_execution(const struct sbx_sessions *sessions, const struct sbx_execution *given,
                            struct execute *ret_execute, struct sbx_error *err) {
         struct sbx_execution execution = {0};
@@ -188,7 +200,7 @@ static int check_execution(const struct sbx_sessions *sessions, const struct sbx
         ret_execute->profile = profile;
         ret_execute->timeout_ms = execution.timeout_ms;
         if (ret_execute->timeout_ms == 0 && strcmp(profile->name, "default") == 0)
-                ret_execute->timeout_ms = sessions->default_timeout_ms;
+                ret_execute->timeout_ms = configured_timeout_ms(sessions, execution.environment);
         if (ret_execute->timeout_ms == 0)
                 ret_execute->timeout_ms = profile->timeout_ms;
         return 0;
@@ -280,6 +292,7 @@ int sbx_sessions_execute_with(struct sbx_sessions *sessions, const struct sbx_ex
         operation.principal = execute.execution.principal;
         operation.id = execute.execution.session_id;
         operation.environment = execute.execution.environment;
+        operation.runtime = execute.execution.runtime;
         operation.memory_bytes = execute.profile->memory_bytes;
         r = sbx_session_operate(sessions, &operation, call, err);
         if (r == 0)

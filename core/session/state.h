@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "guest/guest.h"
 #include "guest/pool.h"
+#include "session/runtimes.h"
 #include "session/session.h"
 
 #define SBX_SESSION_ORIGIN "session"
@@ -47,6 +48,7 @@ struct sbx_session {
         uint64_t created_ns, wished_ns; /* wished_ns: when the call came that it was made for */
         char created_at[SBX_TIMESTAMP_SIZE];
         int stop_fd; /* eventfd, readable once the session has ended; -1 for a fresh one */
+        struct sbx_runtime_name runtime;
 
         /* Protected by owner->lock. */
         struct sbx_session *next; /* in its bucket */
@@ -96,7 +98,7 @@ struct sbx_sessions {
         const struct sbx_config *config;
         const struct sbx_logger *logger;
         const char *environment;
-        uint64_t ttl_ns, cpu_limit_ns, grace_ns, default_timeout_ms;
+        uint64_t ttl_ns, cpu_limit_ns, grace_ns, default_timeout_ms, docker_timeout_ms;
         size_t output_max_bytes, display_max_bytes;
         unsigned sessions_max, principal_max; /* of all, and of one principal */
         struct sbx_metrics *metrics;          /* NULL: nobody measures */
@@ -131,12 +133,17 @@ struct sbx_sessions {
 
 /* ---- table.c: takes the lock itself unless the name ends with _locked ---- */
 
-/* The session, with the caller holding a reference and its turn. NULL id: "default"; "": a fresh one. `environment`
- * NULL: the session's own, or the configured one for a new session. -ENOENT (environment), -EINVAL (id, or a session of
- * another environment), -EBUSY (too many), -ESTALE (it expired; the next call starts a clean one), and those of
- * sbx_turn_wait. */
-int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
-                     const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err);
+/* Which session is wanted. */
+struct sbx_session_wish {
+        const char *principal;             /* NULL: "" */
+        const char *id;                    /* NULL: "default"; "": a fresh one */
+        const char *environment, *runtime; /* NULL: the session's own; for a new one as configured, and Python */
+};
+/* The session, with the caller holding a reference and its turn. -ENOENT (environment), -EINVAL (id, runtime, or a
+ * session of another environment or runtime), -EBUSY (too many), -ESTALE (it expired; the next call starts a clean
+ * one), and those of sbx_turn_wait. */
+int sbx_session_take(struct sbx_sessions *sessions, const struct sbx_session_wish *wish, const struct sbx_call *call,
+                     struct sbx_session **ret_session, struct sbx_error *err);
 /* The same for a session whose interpreter runs; it makes none and starts none. -ENOENT: there is no such one; -EAGAIN:
  * `idle`, and somebody has its turn. */
 int sbx_session_take_running(struct sbx_sessions *sessions, const char *principal, const char *id, bool idle,
@@ -176,7 +183,7 @@ enum sbx_operation_on {
 
 /* One operation in a session. */
 struct sbx_operation {
-        const char *principal, *id, *environment;
+        const char *principal, *id, *environment, *runtime;
         enum sbx_operation_on on;
         uint64_t memory_bytes; /* hard limit of the guest; 0: what it has */
         uint64_t limit_ms;     /* of the whole, 0: none but the call's */

@@ -114,9 +114,10 @@ void sbx_session_free(struct sbx_session *session) {
 }
 
 /* A session that nobody knows yet, with its turn taken by the caller. */
-static int session_new(struct sbx_sessions *sessions, struct sbx_backend_pool *backend, const char *principal,
-                       const char *id, struct sbx_session **ret_session, struct sbx_error *err) {
+static int session_new(struct sbx_sessions *sessions, struct sbx_backend_pool *backend,
+                       const struct sbx_session_wish *wish, struct sbx_session **ret_session, struct sbx_error *err) {
         __attribute__((cleanup(cleanup_session))) struct sbx_session *session = calloc(1, sizeof(*session));
+        int r;
 
         if (session == NULL)
                 return SBX_NOMEM(err, ORIGIN);
@@ -127,17 +128,20 @@ static int session_new(struct sbx_sessions *sessions, struct sbx_backend_pool *b
         session->busy = true;
         session->created_ns = session->last_used_ns = sbx_clock_ns();
         sbx_clock_timestamp(session->created_at);
-        session->principal = strdup(principal);
-        session->id = strdup(id);
+        session->principal = strdup(wish->principal);
+        session->id = strdup(wish->id);
         if (session->principal == NULL || session->id == NULL)
                 return SBX_NOMEM(err, ORIGIN);
-        if (id[0] == '\0') {
+        r = sbx_runtime_name_parse(wish->runtime, &session->runtime, err);
+        if (r < 0)
+                return r;
+        if (wish->id[0] == '\0') {
                 session->ended = true; /* it is gone when this call is */
         } else {
                 session->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
                 if (session->stop_fd < 0)
                         return sbx_error_set(err, -errno, ORIGIN, "Raise the limit of open files (ulimit -n).",
-                                             "can't make session '%s': %s", id, SBX_ERRNO_TEXT(errno));
+                                             "can't make session '%s': %s", wish->id, SBX_ERRNO_TEXT(errno));
         }
         *ret_session = steal_pointer(session);
         return 0;
@@ -197,6 +201,20 @@ static int check_environment(const struct sbx_session *session, const char *envi
                              environment);
 }
 
+static int check_runtime(const struct sbx_session *session, const char *runtime, struct sbx_error *err) {
+        struct sbx_runtime_name name;
+        int r;
+
+        if (runtime == NULL)
+                return 0;
+        r = sbx_runtime_name_parse(runtime, &name, err);
+        if (r < 0 || strcmp(name.text, session->runtime.text) == 0)
+                return r;
+        return sbx_error_set(err, -EINVAL, ORIGIN, "Use another session_id for it, or destroy the session first.",
+                             "session '%s' is one of %s and can't execute %s", session->id, session->runtime.text,
+                             name.text);
+}
+
 /* ---- taking and releasing ---- */
 
 static int check_expired_locked(struct sbx_sessions *sessions, const char *principal, const char *id,
@@ -212,10 +230,12 @@ static int check_expired_locked(struct sbx_sessions *sessions, const char *princ
 }
 
 /* Waits for the turn of a session of the table. */
-static int join_locked(struct sbx_session *session, const char *environment, const struct sbx_call *call,
-                       struct sbx_error *err) {
+static int join_locked(struct sbx_session *session, const char *environment, const char *runtime,
+                       const struct sbx_call *call, struct sbx_error *err) {
         int r = check_environment(session, environment, err);
 
+        if (r == 0)
+                r = check_runtime(session, runtime, err);
         if (r < 0)
                 return r;
         session->references++;
@@ -226,19 +246,19 @@ static int join_locked(struct sbx_session *session, const char *environment, con
 }
 
 /* 1: there is none. A session that ended while this call waited for it is left to its last holder. */
-static int take_existing(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
+static int take_existing(struct sbx_sessions *sessions, const struct sbx_session_wish *wish,
                          const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
         struct sbx_session *session, *unneeded = NULL;
         int r;
 
         pthread_mutex_lock(&sessions->lock);
-        session = sbx_table_find_locked(sessions, principal, id);
+        session = sbx_table_find_locked(sessions, wish->principal, wish->id);
         if (session != NULL) {
-                r = join_locked(session, environment, call, err);
+                r = join_locked(session, wish->environment, wish->runtime, call, err);
                 if (r < 0 && session->ended && session->references == 0)
                         unneeded = session;
         } else {
-                r = check_expired_locked(sessions, principal, id, err);
+                r = check_expired_locked(sessions, wish->principal, wish->id, err);
                 if (r == 0)
                         r = 1;
         }
@@ -256,17 +276,17 @@ static void note_wanted(struct sbx_sessions *sessions, int change) {
 }
 
 /* 1: somebody else made it meanwhile. */
-static int take_new(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
-                    const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
+static int take_new(struct sbx_sessions *sessions, const struct sbx_session_wish *wish, const struct sbx_call *call,
+                    struct sbx_session **ret_session, struct sbx_error *err) {
         __attribute__((cleanup(cleanup_session))) struct sbx_session *session = NULL;
         struct sbx_backend_pool *backend = NULL;
         uint64_t wished_ns = sbx_clock_ns();
         int r;
 
         note_wanted(sessions, 1);
-        r = sbx_backend_find(sessions, environment, call, &backend, err);
+        r = sbx_backend_find(sessions, wish->environment, call, &backend, err);
         if (r == 0)
-                r = session_new(sessions, backend, principal, id, &session, err);
+                r = session_new(sessions, backend, wish, &session, err);
         if (r < 0) {
                 note_wanted(sessions, -1);
                 return r;
@@ -274,11 +294,11 @@ static int take_new(struct sbx_sessions *sessions, const char *principal, const 
         session->wished_ns = wished_ns;
         pthread_mutex_lock(&sessions->lock);
         sessions->wanted--;
-        if (id[0] != '\0' && sbx_table_find_locked(sessions, principal, id) != NULL)
+        if (wish->id[0] != '\0' && sbx_table_find_locked(sessions, wish->principal, wish->id) != NULL)
                 r = 1;
         else
                 r = session_admit_locked(sessions, session, err);
-        if (r == 0 && id[0] != '\0')
+        if (r == 0 && wish->id[0] != '\0')
                 table_insert(sessions, session);
         pthread_mutex_unlock(&sessions->lock);
         if (r < 0)
@@ -290,23 +310,24 @@ static int take_new(struct sbx_sessions *sessions, const char *principal, const 
         return 0;
 }
 
-int sbx_session_take(struct sbx_sessions *sessions, const char *principal, const char *id, const char *environment,
-                     const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
+int sbx_session_take(struct sbx_sessions *sessions, const struct sbx_session_wish *given, const struct sbx_call *call,
+                     struct sbx_session **ret_session, struct sbx_error *err) {
+        struct sbx_session_wish wish = *given;
         int r;
 
-        if (principal == NULL)
-                principal = "";
-        if (id == NULL)
-                id = SBX_SESSION_DEFAULT;
-        r = sbx_session_check_id(id, err);
+        if (wish.principal == NULL)
+                wish.principal = "";
+        if (wish.id == NULL)
+                wish.id = SBX_SESSION_DEFAULT;
+        r = sbx_session_check_id(wish.id, err);
         if (r == 0)
-                r = check_principal(principal, err);
+                r = check_principal(wish.principal, err);
         if (r < 0)
                 return r;
         do {
-                r = id[0] != '\0' ? take_existing(sessions, principal, id, environment, call, ret_session, err) : 1;
+                r = wish.id[0] != '\0' ? take_existing(sessions, &wish, call, ret_session, err) : 1;
                 if (r == 1)
-                        r = take_new(sessions, principal, id, environment, call, ret_session, err);
+                        r = take_new(sessions, &wish, call, ret_session, err);
         } while (r == 1);
         return r;
 }
@@ -329,7 +350,7 @@ int sbx_session_take_running(struct sbx_sessions *sessions, const char *principa
         else if (idle && session->references > 0)
                 r = sbx_error_set(err, -EAGAIN, ORIGIN, NULL, "session '%s' is busy", session->id);
         else
-                r = join_locked(session, NULL, call, err);
+                r = join_locked(session, NULL, NULL, call, err);
         if (r == 0)
                 session->glance = idle;
         else if (session != NULL && session->ended && session->references == 0)

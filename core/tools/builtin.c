@@ -40,6 +40,32 @@ static const char execute_python_schema[] =
         "\"description\":\"Session ID for isolated context (default: 'default')\"}},"
         "\"required\":[\"code\"],\"additionalProperties\":false}";
 
+/* Sessions of other languages than Python have a default of their own: a session keeps the language it began with. */
+#define TIMEOUT_AND_PROFILE                                                                                            \
+        "\"timeout\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":300,"                                             \
+        "\"description\":\"Timeout in seconds (overrides profile). Max: 300\"},"                                       \
+        "\"profile\":{\"type\":\"string\",\"enum\":[\"quick\",\"default\",\"analysis\",\"extended\"],"                 \
+        "\"default\":\"default\","                                                                                     \
+        "\"description\":\"Execution profile: quick (5s), default (30s), analysis (120s), extended (300s)\"},"
+
+static const char execute_code_schema[] =
+        "{\"type\":\"object\",\"properties\":{"
+        "\"language\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":64,"
+        "\"description\":\"python, node (JavaScript) or bash, with a version where there are several (python3.12, node20), "
+        "or a runtime that the operator has named\"},"
+        "\"code\":{\"type\":\"string\",\"description\":\"Code to execute\"}," TIMEOUT_AND_PROFILE
+        "\"session_id\":{\"type\":\"string\",\"maxLength\":128,"
+        "\"description\":\"Session ID for isolated context (default: 'default' for python, 'default-LANGUAGE' for "
+        "others)\"}},"
+        "\"required\":[\"language\",\"code\"],\"additionalProperties\":false}";
+
+static const char execute_bash_schema[] =
+        "{\"type\":\"object\",\"properties\":{"
+        "\"command\":{\"type\":\"string\",\"description\":\"Bash commands to execute\"}," TIMEOUT_AND_PROFILE
+        "\"session_id\":{\"type\":\"string\",\"maxLength\":128,\"default\":\"default-bash\","
+        "\"description\":\"Session ID for isolated context (default: 'default-bash')\"}},"
+        "\"required\":[\"command\"],\"additionalProperties\":false}";
+
 static const char only_session_schema[] =
         "{\"type\":\"object\",\"properties\":{" SESSION_ID "},\"additionalProperties\":false}";
 
@@ -105,6 +131,31 @@ static const struct sbx_tool builtin_tools[] = {
          .icons = ICON_RUN,
          .input_schema = execute_python_schema,
          .run = sbx_builtin_execute_python,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_EXECUTES | SBX_TOOL_SESSION},
+        {.name = "execute_code",
+         .title = "Execute code",
+         .icons = ICON_RUN,
+         .description =
+                 "Run code of a language in a sandboxed, stateful session: what execute_python does, for python, node "
+                 "(JavaScript) and bash, as far as the environment has them. Variables, functions, the working directory "
+                 "and files persist between calls with the same session_id, also after an error or a time-out. A session "
+                 "keeps the language that it began with. Returns what was printed, and the value of a last expression "
+                 "where the language has such a thing.",
+         .input_schema = execute_code_schema,
+         .run = sbx_builtin_execute_code,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_EXECUTES | SBX_TOOL_SESSION},
+        {.name = "execute_bash",
+         .title = "Execute Bash",
+         .icons = ICON_RUN,
+         .description =
+                 "Run Bash commands in a sandboxed shell that stays: variables, functions, the working directory and "
+                 "files persist between calls with the same session_id, also after a command that failed, `exit`, or a "
+                 "time-out. Standard input is empty. Returns what was printed; a last exit status that is not 0 is an "
+                 "error result that names it.",
+         .input_schema = execute_bash_schema,
+         .run = sbx_builtin_execute_bash,
          .lane = "session_id",
          .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_EXECUTES | SBX_TOOL_SESSION},
         {.name = "get_repl_context",

@@ -10,6 +10,8 @@
         int name(const struct sbx_tool_context *context, json_t *arguments, json_t **ret_result, struct sbx_error *err)
 
 SBX_BUILTIN(sbx_builtin_execute_python); /* builtin_execute.c */
+SBX_BUILTIN(sbx_builtin_execute_code);
+SBX_BUILTIN(sbx_builtin_execute_bash);
 SBX_BUILTIN(sbx_builtin_execute);
 SBX_BUILTIN(sbx_builtin_get_context); /* builtin_context.c */
 SBX_BUILTIN(sbx_builtin_set_context);

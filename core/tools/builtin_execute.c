@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "session/runtimes.h"
 #include "tools/render.h"
 
 #define ORIGIN "tools"
@@ -64,10 +65,10 @@ static void report_output(void *data, int fd, struct sbx_bytes bytes) {
 
 /* ---- running ---- */
 
-static int get_code(json_t *arguments, struct sbx_bytes *ret_code, struct sbx_error *err) {
+static int get_code(json_t *arguments, const char *member, struct sbx_bytes *ret_code, struct sbx_error *err) {
         struct sbx_bytes code = {0};
         const char *bytes;
-        int r = sbx_json_get_text(arguments, "arguments", "code", SBX_JSON_REQUIRED, &code, err);
+        int r = sbx_json_get_text(arguments, "arguments", member, SBX_JSON_REQUIRED, &code, err);
 
         if (r < 0)
                 return r;
@@ -80,9 +81,17 @@ static int get_code(json_t *arguments, struct sbx_bytes *ret_code, struct sbx_er
         return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "No code provided");
 }
 
+/* What goes on before the code runs: an image is pulled, say. */
+static void report_start(void *data, const char *message) {
+        const struct progress *progress = data;
+
+        progress->context->progress(progress->context->progress_data, SBX_PROGRESS_ELAPSED, 0, message);
+}
+
 static int execute(const struct sbx_tool_context *context, struct sbx_execution *execution, bool script,
                    json_t **ret_result, struct sbx_error *err) {
         _cleanup_result_ struct sbx_result *result = NULL;
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
         struct progress progress = {.context = context};
         struct sbx_output_events events = {.struct_size = sizeof(events), .data = &progress, .output = report_output};
         struct sbx_keep keep = {
@@ -92,9 +101,14 @@ static int execute(const struct sbx_tool_context *context, struct sbx_execution 
 
         execution->principal = context->principal;
         execution->environment = context->environment;
-        if (context->progress != NULL)
+        if (context->call != NULL)
+                call = *context->call;
+        if (context->progress != NULL) {
                 execution->events = &events;
-        r = sbx_sessions_execute_with(context->data, execution, context->code_calls, context->call, &result, err);
+                call.progress = report_start;
+                call.progress_data = &progress;
+        }
+        r = sbx_sessions_execute_with(context->data, execution, context->code_calls, &call, &result, err);
         if (r < 0)
                 return r;
         /* Models and code have no way to read a resource; a fresh session is gone with its call. */
@@ -102,31 +116,72 @@ static int execute(const struct sbx_tool_context *context, struct sbx_execution 
         return sbx_render_kept(result, execution->session_id[0] == '\0', script, keeps ? &keep : NULL, ret_result, err);
 }
 
-SBX_BUILTIN(sbx_builtin_execute_python) {
-        struct sbx_execution execution = {.struct_size = sizeof(execution)};
+/* An execution in a session that stays: the code is the argument `member`, the session has been seen to. */
+static int execute_in_session(const struct sbx_tool_context *context, json_t *arguments, const char *member,
+                              struct sbx_execution *execution, json_t **ret_result, struct sbx_error *err) {
         int64_t timeout_s = 0;
-        int r = get_code(arguments, &execution.code, err);
+        int r = get_code(arguments, member, &execution->code, err);
 
         if (r == 0)
                 r = sbx_json_get_int(arguments, "arguments", "timeout", 0, 1, SBX_BUILTIN_TIMEOUT_MAX_S, &timeout_s,
                                      err);
         if (r == 0)
-                r = sbx_json_get_string(arguments, "arguments", "profile", SBX_JSON_REQUIRED, &execution.profile, err);
-        if (r == 0)
-                r = sbx_builtin_session_id(arguments, &execution.session_id, err);
+                r = sbx_json_get_string(arguments, "arguments", "profile", SBX_JSON_REQUIRED, &execution->profile, err);
         if (r < 0)
                 return r;
-        execution.timeout_ms = (uint64_t)timeout_s * 1000;
-        return execute(context, &execution, false, ret_result, err);
+        execution->timeout_ms = (uint64_t)timeout_s * 1000;
+        return execute(context, execution, false, ret_result, err);
+}
+
+SBX_BUILTIN(sbx_builtin_execute_python) {
+        struct sbx_execution execution = {.struct_size = sizeof(execution), .runtime = SBX_RUNTIME_DEFAULT};
+        int r = sbx_builtin_session_id(arguments, &execution.session_id, err);
+
+        return r < 0 ? r : execute_in_session(context, arguments, "code", &execution, ret_result, err);
+}
+
+SBX_BUILTIN(sbx_builtin_execute_bash) {
+        struct sbx_execution execution = {.struct_size = sizeof(execution), .runtime = "bash"};
+        int r = sbx_json_get_string(arguments, "arguments", "session_id", SBX_JSON_REQUIRED, &execution.session_id,
+                                    err);
+
+        if (r < 0)
+                return r;
+        if (execution.session_id[0] == '\0')
+                execution.session_id = SBX_SESSION_DEFAULT "-bash";
+        return execute_in_session(context, arguments, "command", &execution, ret_result, err);
+}
+
+SBX_BUILTIN(sbx_builtin_execute_code) {
+        struct sbx_execution execution = {.struct_size = sizeof(execution)};
+        char own_id[sizeof(SBX_SESSION_DEFAULT) + SBX_RUNTIME_NAME_SIZE];
+        struct sbx_runtime_name name;
+        int r = sbx_json_get_string(arguments, "arguments", "language", SBX_JSON_REQUIRED, &execution.runtime, err);
+
+        if (r == 0)
+                r = sbx_runtime_name_parse(execution.runtime, &name, err);
+        if (r == 0)
+                r = sbx_json_get_string(arguments, "arguments", "session_id", 0, &execution.session_id, err);
+        if (r < 0)
+                return r;
+        if (execution.session_id == NULL || execution.session_id[0] == '\0') {
+                if (strcmp(name.text, SBX_RUNTIME_DEFAULT) == 0)
+                        snprintf(own_id, sizeof(own_id), "%s", SBX_SESSION_DEFAULT);
+                else
+                        snprintf(own_id, sizeof(own_id), "%s-%s", SBX_SESSION_DEFAULT, name.text);
+                execution.session_id = own_id;
+        }
+        return execute_in_session(context, arguments, "code", &execution, ret_result, err);
 }
 
 SBX_BUILTIN(sbx_builtin_execute) {
         struct sbx_execution execution = {.struct_size = sizeof(execution),
                                           .session_id = "",
+                                          .runtime = SBX_RUNTIME_DEFAULT,
                                           .profile = SCRIPT_PROFILE,
                                           .timeout_ms = SCRIPT_TIMEOUT_MS,
                                           .filename = "main.py"};
-        int r = get_code(arguments, &execution.code, err);
+        int r = get_code(arguments, "code", &execution.code, err);
 
         return r < 0 ? r : execute(context, &execution, true, ret_result, err);
 }

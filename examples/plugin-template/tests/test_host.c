@@ -82,7 +82,7 @@ static void test_descriptor(struct run *run) {
 static void test_events(struct run *run) {
         struct sbx_host_state state = {run->file, 1024};
         struct sbx_host host = make_host(&state);
-        struct sbx_call call = {sizeof(call), -1, 0};
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
         struct sbx_error err = {0};
         char large[1024];
         void *first = NULL, *second = NULL;
@@ -117,7 +117,7 @@ static void test_events(struct run *run) {
 
 static void test_bad_paths(struct run *run) {
         const char *const paths[] = {run->directory, "/dev/null", "/nonexistent/events.jsonl"};
-        struct sbx_call call = {sizeof(call), -1, 0};
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
 
         for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
                 struct sbx_host_state state = {paths[i], 1024};
@@ -142,7 +142,7 @@ static void on_report(void *data, int status, const char *subject, const char *d
 static void test_probe(struct run *run) {
         struct sbx_host_state state = {run->file, 1024};
         struct sbx_host host = make_host(&state);
-        struct sbx_call call = {sizeof(call), -1, 0};
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1};
         struct sbx_error err = {0};
         int status = -1;
         struct sbx_probe_events events = {.struct_size = sizeof(events), .data = &status, .report = on_report};

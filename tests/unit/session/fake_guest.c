@@ -183,6 +183,9 @@ int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, cons
         pthread_mutex_lock(&lock);
         counts.started++;
         counts.last_start_memory_bytes = spec->limits.memory_bytes;
+        snprintf(counts.last_runtime, sizeof(counts.last_runtime), "%s%s%s", spec->runtime,
+                 spec->runtime_version != NULL ? " " : "", spec->runtime_version != NULL ? spec->runtime_version : "");
+        snprintf(counts.last_owner, sizeof(counts.last_owner), "%s", spec->owner);
         r = enlist(guest);
         pthread_mutex_unlock(&lock);
         *ret_guest = guest;

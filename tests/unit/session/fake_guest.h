@@ -27,6 +27,7 @@ struct fake_guest_counts {
         unsigned started, freed, alive; /* guests */
         unsigned limits_set;
         uint64_t last_limit_bytes, last_soft_bytes, last_timeout_ms, last_start_memory_bytes;
+        char last_runtime[96], last_owner[96]; /* of the guest that started last: "python", "python 3.12" */
 };
 struct fake_guest_counts fake_guest_counts(void);
 void fake_guest_reset(void);

@@ -46,8 +46,9 @@ static bool is_error(const struct bench *bench) {
 
 static void test_list(void **state) {
         static const char *const names[] = {
-                "execute_python",  "get_repl_context", "set_repl_context", "clear_repl_context", "list_sessions",
-                "destroy_session", "execute",          "upload_file",      "download_file",      "list_files"};
+                "execute_python",     "execute_code",  "execute_bash",    "get_repl_context", "set_repl_context",
+                "clear_repl_context", "list_sessions", "destroy_session", "execute",          "upload_file",
+                "download_file",      "list_files"};
         struct bench bench;
         _cleanup_buffer_ struct sbx_buffer out = SBX_BUFFER(1 << 20);
         _cleanup_json_ json_t *list = NULL;
@@ -57,7 +58,7 @@ static void test_list(void **state) {
         bench_open(&bench, NULL);
         assert_int_equal(sbx_tools_list(bench.tools, &out, &bench.table.err), 0);
         assert_int_equal(sbx_json_parse(sbx_buffer_bytes(&out), 1 << 20, "list", &list, &bench.table.err), 0);
-        assert_int_equal(json_array_size(list), 10);
+        assert_int_equal(json_array_size(list), 12);
         json_array_foreach (list, index, tool) {
                 const json_t *schema = json_object_get(tool, "inputSchema");
 
@@ -106,6 +107,36 @@ static void test_execute_python(void **state) {
         assert_int_equal(fake_guest_counts().last_timeout_ms, 7000);
         call(&bench, "execute_python", "{\"code\":\"ok\",\"profile\":\"extended\"}");
         assert_int_equal(fake_guest_counts().last_timeout_ms, 300000);
+        bench_close(&bench);
+}
+
+static void test_languages(void **state) {
+        struct bench bench;
+
+        bench_open(&bench, NULL);
+        assert_string_equal(call(&bench, "execute_code", "{\"language\":\"python\",\"code\":\"ok\"}"), "1");
+        assert_string_equal(call(&bench, "execute_python", "{\"code\":\"ok\"}"), "2");
+        assert_string_equal(call(&bench, "execute_code", "{\"language\":\"javascript\",\"code\":\"ok\"}"), "1");
+        assert_string_equal(fake_guest_counts().last_runtime, "node");
+        assert_string_equal(
+                json_string_value(json_object_get(
+                        json_object_get(json_object_get(bench.result, "_meta"), "snipara-sandbox/execution"),
+                        "session_id")),
+                "default-node");
+        assert_string_equal(call(&bench, "execute_bash", "{\"command\":\"ok\"}"), "1");
+        assert_string_equal(fake_guest_counts().last_runtime, "bash");
+        assert_string_equal(
+                call(&bench, "execute_code",
+                     "{\"language\":\"bash\",\"code\":\"ok\",\"session_id\":\"default-bash\",\"timeout\":7}"),
+                "2");
+        assert_int_equal(fake_guest_counts().last_timeout_ms, 7000);
+        assert_contains(call(&bench, "execute_bash", "{\"command\":\"ok\",\"session_id\":\"default\"}"),
+                        "session 'default' is one of python and can't execute bash");
+        assert_true(is_error(&bench));
+        assert_contains(call(&bench, "execute_code", "{\"language\":\"a/b\",\"code\":\"ok\"}"),
+                        "language: \"a/b\" can't be the name of one");
+        assert_contains(call(&bench, "execute_code", "{\"code\":\"ok\"}"), "arguments.language: required");
+        assert_contains(call(&bench, "execute_bash", "{\"command\":\" \"}"), "No code provided");
         bench_close(&bench);
 }
 
@@ -446,6 +477,7 @@ int main(void) {
                 cmocka_unit_test(test_list),
                 cmocka_unit_test(test_contract_comes_first),
                 cmocka_unit_test(test_execute_python),
+                cmocka_unit_test(test_languages),
                 cmocka_unit_test(test_bad_arguments),
                 cmocka_unit_test(test_ends),
                 cmocka_unit_test(test_context),
