@@ -25,7 +25,8 @@ const struct sbx_option docker_option_table[] = {
         OPTION(STRING, "engine",
                "Where the engine is: auto, unix:///path, or tcp://host:port. Unset: DOCKER_HOST, else auto, which looks "
                "for the sockets of Docker and Podman."),
-        OPTION(PATH, "tls.ca", "Certificates (PEM) that the engine's is checked against. Unset: DOCKER_CERT_PATH/ca.pem."),
+        OPTION(PATH, "tls.ca",
+               "Certificates (PEM) that the engine's is checked against. Unset: DOCKER_CERT_PATH/ca.pem."),
         OPTION(PATH, "tls.certificate", "Certificate (PEM) shown to the engine. Unset: DOCKER_CERT_PATH/cert.pem."),
         OPTION(PATH, "tls.key", "Its key (PEM). Unset: DOCKER_CERT_PATH/key.pem."),
         OPTION(DURATION, "timeout", "Longest wait for the engine's answer to a request that takes no time by itself.",
@@ -55,8 +56,9 @@ const struct sbx_option docker_option_table[] = {
         /* isolation */
         OPTION(STRING, "network",
                "none, or the name of one of the engine's networks. Unset: as docker_network_disabled says (none)."),
-        OPTION(STRING, "runtime", "OCI runtime of containers, by the engine's name for it: runsc, kata. Unset: the "
-                                  "engine's own."),
+        OPTION(STRING, "runtime",
+               "OCI runtime of containers, by the engine's name for it: runsc, kata. Unset: the "
+               "engine's own."),
         OPTION(PATH, "seccomp", "Seccomp profile (JSON) instead of the engine's."),
         OPTION(ENUM, "userns",
                "User namespace of containers: auto (Podman), or host to use none where the engine has them. Unset: as "
@@ -313,8 +315,8 @@ static void read_image_rules(const struct sbx_host *host, struct docker_options 
 
         options->pull = option_text(host, "pull");
         options->registry_config = option_text(host, "registry_config");
-        options->setup = (enum docker_setup)word_index(own_or_setting(host, "workspace_setup", "docker_workspace_setup"),
-                                                       setups);
+        options->setup = (enum docker_setup)word_index(
+                own_or_setting(host, "workspace_setup", "docker_workspace_setup"), setups);
         options->install_command =
                 own_or_setting(host, "workspace_install_command", "docker_workspace_install_command");
         options->build_timeout_ms = (uint64_t)host->option_int(host->self, "build_timeout");

@@ -70,7 +70,8 @@ static enum docker_family family_of_name(const char *name) {
         for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
                 size_t length = strlen(families[i]);
 
-                if (strncmp(name, families[i], length) == 0 && (name[length] == '\0' || isdigit((unsigned char)name[length])))
+                if (strncmp(name, families[i], length) == 0 &&
+                    (name[length] == '\0' || isdigit((unsigned char)name[length])))
                         return (enum docker_family)i;
         }
         return DOCKER_PYTHON;

@@ -48,11 +48,12 @@ static int check_workspace(const struct docker *docker, struct sbx_error *err) {
 
         if (info->local || docker->options.workspace == DOCKER_WORKSPACE_NONE)
                 return 0;
-        return sbx_error_set(err, -EINVAL, DOCKER_ORIGIN,
-                             "Set workspace = \"none\" (docker_mount_workspace = false), and hand files over with the "
-                             "session's file tools.",
-                             "the engine at %s may be another machine, so no directory of this one can be the workspace",
-                             info->place.address);
+        return sbx_error_set(
+                err, -EINVAL, DOCKER_ORIGIN,
+                "Set workspace = \"none\" (docker_mount_workspace = false), and hand files over with the "
+                "session's file tools.",
+                "the engine at %s may be another machine, so no directory of this one can be the workspace",
+                info->place.address);
 }
 
 static int docker_start(void *instance, const struct sbx_call *call, struct sbx_error *err) {

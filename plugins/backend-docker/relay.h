@@ -23,19 +23,21 @@ struct relay_end {
         /* The engine's stream broke or ended; called once for each stream by the relay's thread; must not block.
          * `idle`: nothing was under way (every request had its result), so that another stream to the same container
          * goes on where this one was (relay_line_resume); else the guest's answer may be lost, and the line is dead
-         * already. */
+         * already. Not called for a line that was killed or is being freed. */
         void (*ended)(void *data, bool idle);
 };
-/* Takes the stream over. `*ret_control_fd` is the core's end of a socket pair; `*ret_exit_fd` becomes readable once the
+/* Takes the stream over, but on failure. `*ret_control_fd` is the core's end of a socket pair; `*ret_exit_fd` becomes readable once the
  * line is dead. Both are the caller's. `first` is sent before anything of the core's (the worker itself). */
 int relay_line_new(struct relay *relay, struct engine_stream *stream, struct sbx_bytes first,
                    const struct relay_end *end, struct relay_line **ret_line, int *ret_control_fd, int *ret_exit_fd,
                    struct sbx_error *err);
+/* Takes the stream over. -ESRCH: the line is dead, or has a stream; this one stays the caller's. */
 int relay_line_resume(struct relay_line *line, struct engine_stream *stream, struct sbx_error *err);
 void relay_line_kill(struct relay_line *line); /* dead from now on: the core sees the end of the stream; idempotent */
 bool relay_line_dead(const struct relay_line *line);
 /* The last of standard error, repaired UTF-8. */
 void relay_line_words(struct relay_line *line, char *text, size_t size);
-void relay_line_free(struct relay_line *line); /* returns when the thread is done with it */
+/* Returns when the thread is done with it, so not to be called by `ended`. NULL is fine. */
+void relay_line_free(struct relay_line *line);
 
 #endif
