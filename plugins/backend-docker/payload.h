@@ -12,9 +12,10 @@ struct payload {
         const char *const *argv; /* NULL-terminated; constant */
         struct sbx_bytes bytes;  /* read from the "guests" directory once; lives as long as the payloads */
         /* Fixed programs of the same interpreter for scopes with several workers in a container. `keeper` (argument:
-         * seconds) is process 1: it buries orphans and ends when no other process was there for so long. `killer`
-         * (arguments: signal, mark): signals every process whose environment has SBX_MARK=mark, until none is left for
-         * signal 9. */
+         * seconds) is process 1: it buries orphans, kills those whose worker is gone, and ends when no worker was there
+         * for so long. `killer` (arguments: signal, marks): for 2 signals the worker with SBX_MARK=mark in its
+         * environment, for 9 kills every process with the mark and all descendants, until none is left (exit code 0). A
+         * mark that ends with '*' stands for all that begin so. */
         const char *const *keeper, *const *killer;
 };
 

@@ -22,5 +22,9 @@ int scope_worker(struct scopes *scopes, const char *container_id, const struct p
 /* Signals (2: interrupt the worker alone, 9: all its processes). */
 int scope_signal(struct scopes *scopes, const char *container_id, const struct payload *payload, const char *mark,
                  int signal, struct sbx_error *err);
+/* Ends the worker of the mark and all that it started; when it returns 0 they are dead. Where they can't be ended one by
+ * one (a fork bomb that leaves no room, a process that hides), the container is removed. */
+int scope_kill(struct scopes *scopes, const char *container_id, const struct payload *payload, const char *mark,
+               const char *exec_id, struct sbx_error *err);
 
 #endif
