@@ -58,10 +58,11 @@ static enum effect annotated_effect(const struct sbx_place *place, const char *n
 }
 
 static enum effect effect_of(const struct sbx_place *place, const char *name, enum sbx_tool_caller caller) {
-        static const char *const executions[] = {"execute_python", "execute", NULL};
         static const char *const readers[] = {"get_repl_context", "list_sessions", NULL};
+        const char *language;
+        json_t *code;
 
-        if (is_one_of(name, executions))
+        if (sbx_tools_code_of(name, NULL, &code, &language))
                 return EFFECT_EXECUTION;
         if (changes_session(name) || is_one_of(name, readers))
                 return EFFECT_SESSION;
@@ -92,7 +93,8 @@ static json_t *repl_result(const json_t *facts, json_t *text, bool is_error) {
 static json_t *execution_event(const struct sbx_place *place, const json_t *record) {
         const json_t *result = json_object_get(record, "result"), *arguments = json_object_get(record, "arguments");
         const json_t *facts = json_object_get(json_object_get(result, "_meta"), "snipara-sandbox/execution");
-        json_t *code = json_object_get(arguments, "code"), *profile = json_object_get(arguments, "profile");
+        json_t *code = NULL, *profile = json_object_get(arguments, "profile");
+        const char *language = NULL;
         char id[SBX_RUN_ID_SIZE], digest[SBX_SHA256_TEXT_SIZE];
         _cleanup_json_ json_t *text = NULL, *repl = NULL;
         bool is_error = false;
@@ -102,9 +104,10 @@ static json_t *execution_event(const struct sbx_place *place, const json_t *reco
         if (repl == NULL)
                 return NULL;
         sbx_event_id(place->run, place->key, id);
+        (void)sbx_tools_code_of(json_string_value(json_object_get(record, "name")), arguments, &code, &language);
         sbx_sha256_text((struct sbx_bytes){json_string_value(text), json_string_length(text)}, digest);
         return json_pack("{s:s, s:s?, s:i, s:O*, s:O, s:[O], s:O*, s:O*, s:O, s:s, s:s, s:O*, s:O*, s:O*, s:O*, s:O*, "
-                         "s:O, s:O*, s:O*}",
+                         "s:O, s:O*, s:O*, s:s*}",
                          "call_id", id, "parent_call_id", place->call_id, "depth", (int)place->depth, "prompt", code,
                          "response", text, "repl_results", repl, "duration_ms", json_object_get(record, "duration_ms"),
                          "timestamp", json_object_get(record, "timestamp"), "error", json_object_get(repl, "error"),
@@ -112,7 +115,8 @@ static json_t *execution_event(const struct sbx_place *place, const json_t *reco
                          json_object_get(record, "session_id"), "end", json_object_get(record, "end"), "state",
                          json_object_get(record, "state"), "isolation", json_object_get(facts, "isolation"), "profile",
                          profile, "tool", json_object_get(record, "name"), "principal",
-                         json_object_get(record, "principal"), "timeout", json_object_get(arguments, "timeout"));
+                         json_object_get(record, "principal"), "timeout", json_object_get(arguments, "timeout"),
+                         "language", language);
 }
 
 static void emit_execution(const struct sbx_place *place, const json_t *record) {

@@ -171,7 +171,8 @@ static int execute_again(struct restoring *restoring, const char *key, const jso
         struct sbx_run *run = restoring->run;
         struct again again = {.run = run, .key = key};
         struct sbx_code_calls calls = {.data = &again, .answer = answer_call};
-        const json_t *arguments = json_object_get(record, "arguments"), *code = json_object_get(arguments, "code");
+        const json_t *arguments = json_object_get(record, "arguments");
+        json_t *code = NULL;
         struct sbx_execution execution = {
                 .struct_size = sizeof(execution),
                 .session_id = json_string_value(json_object_get(record, "session_id")),
@@ -183,6 +184,8 @@ static int execute_again(struct restoring *restoring, const char *key, const jso
         struct sbx_result *result = NULL;
         int r = 0;
 
+        if (!sbx_tools_code_of(text_in(record, "name"), arguments, &code, &execution.runtime))
+                code = json_object_get(arguments, "code"); /* a check */
         execution.code = (struct sbx_bytes){json_string_value(code), json_string_length(code)};
         execution.timeout_ms = (uint64_t)json_integer_value(json_object_get(arguments, "timeout")) * 1000;
         if (!json_is_string(code))

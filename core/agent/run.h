@@ -177,7 +177,7 @@ int sbx_tool_calls_run(const struct sbx_place *turn, const struct sbx_answer *an
  *
  * Records of the journal; each has "type", "timestamp" and "duration_ms":
  *      "model"      text, tool_calls, finish_reason, tokens_in, tokens_out, cost_usd (null: unknown), model
- *      "execution"  a tool that executes code: name, arguments ("code" among them), result (a tool result), principal
+ *      "execution"  a tool that executes code: name, arguments (the code among them), result (a tool result), principal
  * (of its session), session_id, end, state, calls (how many the code made) "tool"       any other tool: name,
  * arguments, result, principal; "session": true if it changes a session's variables (set_repl_context,
  * clear_repl_context, destroy_session), which a restored one needs too "call"       llm_query, llm_batch, FINAL,

@@ -18,7 +18,7 @@
 #include "session/session.h"
 
 struct exec_options {
-        const char *environment, *profile, *timeout, *session;
+        const char *environment, *language, *profile, *timeout, *session;
         bool json, report, quiet;
         uint64_t timeout_ms;
 };
@@ -112,7 +112,8 @@ static int exit_of(struct exec *exec, const struct sbx_result *result, int probl
 
 static int run_piece(struct exec *exec, const struct piece *piece) {
         const struct exec_options *options = exec->options;
-        struct sbx_cli_live live = {.cli = exec->cli, .signals = &exec->signals};
+        struct sbx_cli_progress progress;
+        struct sbx_cli_live live = {.cli = exec->cli, .signals = &exec->signals, .progress = &progress};
         struct sbx_output_events events = sbx_cli_live_events(&live);
         struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = exec->signals.fd};
         _cleanup_result_ struct sbx_result *result = NULL;
@@ -122,13 +123,18 @@ static int run_piece(struct exec *exec, const struct piece *piece) {
                 .code = sbx_buffer_bytes(&piece->text),
                 .session_id = options->session,
                 .environment = options->environment,
+                .runtime = options->language,
                 .profile = options->profile,
                 .filename = piece->filename,
                 .timeout_ms = options->timeout_ms,
                 .events = options->json ? NULL : &events,
         };
-        int r = sbx_runtime_execute(exec->runtime, &execution, &call, &result, &err);
+        int r;
 
+        sbx_cli_progress_init(&progress, exec->cli);
+        sbx_cli_progress_of(&progress, &call);
+        r = sbx_runtime_execute(exec->runtime, &execution, &call, &result, &err);
+        sbx_cli_progress_clear(&progress);
         if (r < 0)
                 return sbx_cli_fail(exec->cli, r, &err);
         if (options->json)
@@ -202,6 +208,10 @@ static const struct sbx_cli_option exec_command_options[] = {
         {"code", 'c', SBX_CLI_ARGUMENT, 0, "CODE", "run this code; may be repeated and mixed with files", NULL},
         {"env", 'e', SBX_CLI_TEXT, offsetof(struct exec_options, environment), "NAME",
          "where to run: a backend instance of the configuration (default: the setting environment)", NULL},
+        {"language", 'l', SBX_CLI_TEXT, offsetof(struct exec_options, language), "NAME",
+         "of the code: python, node or bash, with a version (python3.12), or a runtime of the configuration "
+         "(default: python)",
+         "python|node|bash"},
         {"profile", 'p', SBX_CLI_TEXT, offsetof(struct exec_options, profile), "NAME",
          "limits: quick (5 s, 128 MB), default (30 s, 512 MB), analysis (2 min, 2 GB), extended (5 min, 4 GB)",
          "quick|default|analysis|extended"},
@@ -222,6 +232,7 @@ static const struct sbx_cli_example examples[] = {
         {"exec -c 'print(1 + 1)'", "run code from the command line"},
         {"exec prepare.py -c 'data' report.py", "two files and an expression, one after another in one session"},
         {"exec --json - < job.py", "code from standard input, the result as JSON"},
+        {"exec --env docker --language bash -c 'uname -a'", "Bash, in a container"},
         {"exec --profile analysis --timeout 10m job.py", "2 GB of memory and ten minutes"},
         {0},
 };
@@ -229,7 +240,7 @@ static const struct sbx_cli_example examples[] = {
 const struct sbx_cli_command sbx_cli_exec = {
         .name = "exec",
         .arguments = "[FILE | -]...",
-        .summary = "Run Python code in the sandbox",
+        .summary = "Run Python, JavaScript or Bash in the sandbox",
         .description =
                 "Runs files, -c CODE and standard input ('-', or when nothing is given) in the order in which they\n"
                 "stand, in one session, and stops at the first that does not end well. The value of a last expression\n"

@@ -150,8 +150,14 @@ char *sbx_logs_principal(const char *recorded) {
 
 static json_t *arguments_of(const json_t *object, const char *tool) {
         static const char *const members[] = {"session_id", "profile", "timeout"};
-        json_t *arguments = json_pack("{s:O}", "code", json_object_get(object, "prompt"));
+        const char *language = sbx_logs_text(object, "language");
+        bool bash = strcmp(tool, "execute_bash") == 0;
+        json_t *arguments = json_pack("{s:O}", bash ? "command" : "code", json_object_get(object, "prompt"));
 
+        if (!bash && language[0] != '\0' && json_object_set_new(arguments, "language", json_string(language)) < 0) {
+                json_decref(arguments);
+                return NULL;
+        }
         for (size_t i = 0; i < sizeof(members) / sizeof(members[0]) && strcmp(tool, "execute") != 0; i++) {
                 json_t *value = json_object_get(object, members[i]);
 

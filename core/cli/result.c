@@ -34,6 +34,8 @@ static void live_output(void *data, int fd, struct sbx_bytes bytes) {
 
         if (fd != STDOUT_FILENO && fd != STDERR_FILENO)
                 return;
+        if (live->progress != NULL)
+                sbx_cli_progress_clear(live->progress);
         if (!stream_of(live, fd)->terminal)
                 write_live(live, fd, bytes);
         else if (sbx_cli_filter_append(&live->filters[fd == STDERR_FILENO], bytes, &shown) >= 0)

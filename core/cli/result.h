@@ -6,6 +6,7 @@
 #include <snipara-sandbox/runtime.h>
 
 #include "cli/cli.h"
+#include "cli/progress.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 
@@ -17,6 +18,7 @@ struct sbx_cli_live {
         char last[2];    /* the last byte written to each stream; 0: none */
         bool escapes[2]; /* it sent escape sequences, a colour perhaps */
         int problem;     /* of writing standard output */
+        struct sbx_cli_progress *progress; /* cleared before output; NULL: none */
 };
 
 /* The events for sbx_execution; `live` outlives the execution. */

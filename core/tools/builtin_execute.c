@@ -24,6 +24,18 @@ static void result_cleanup(struct sbx_result **result) {
 }
 #define _cleanup_result_ __attribute__((cleanup(result_cleanup)))
 
+/* ---- which tools execute what ---- */
+
+bool sbx_tools_code_of(const char *name, const json_t *arguments, json_t **ret_code, const char **ret_language) {
+        bool bash = strcmp(name, "execute_bash") == 0, any = strcmp(name, "execute_code") == 0;
+
+        if (!bash && !any && strcmp(name, "execute_python") != 0 && strcmp(name, "execute") != 0)
+                return false;
+        *ret_code = json_object_get(arguments, bash ? "command" : "code");
+        *ret_language = bash ? "bash" : any ? json_string_value(json_object_get(arguments, "language")) : NULL;
+        return true;
+}
+
 /* ---- progress on output ---- */
 
 struct progress {

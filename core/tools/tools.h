@@ -146,7 +146,12 @@ int sbx_tools_add_context(struct sbx_tools *tools, const struct sbx_instance *so
  * unknown tool, and what is new is added. Any thread; never waits. */
 void sbx_tools_source_changed(struct sbx_tools *tools, const char *source);
 
-/* Registers execute_python, get_repl_context, set_repl_context, clear_repl_context, list_sessions, destroy_session and
- * execute, upload_file, download_file and list_files; file_read and file_list, within allowed_paths. `sessions` lives until sbx_tools_stop has returned. */
+/* What a call of a tool that executes code would execute: `ret_code` is borrowed (NULL: its arguments have none),
+ * `*ret_language` NULL for Python. False: the tool executes no code. */
+bool sbx_tools_code_of(const char *name, const json_t *arguments, json_t **ret_code, const char **ret_language);
+
+/* Registers execute_python, execute_code, execute_bash, get_repl_context, set_repl_context, clear_repl_context,
+ * list_sessions, destroy_session and execute, upload_file, download_file and list_files; file_read and file_list,
+ * within allowed_paths. `sessions` lives until sbx_tools_stop has returned. */
 int sbx_tools_add_builtin(struct sbx_tools *tools, struct sbx_sessions *sessions, const struct sbx_config *config,
                           struct sbx_error *err);

@@ -25,6 +25,7 @@ _snipara_sandbox_runs() {
 # The value of the option before the word; false when that option takes none.
 _snipara_sandbox_value() {
         case $1 in
+        --language | -l) _snipara_sandbox_words 'python node bash' ;;
         --profile | -p) _snipara_sandbox_words 'quick default analysis extended' ;;
         --timeout | -t) _snipara_sandbox_words '5s 30s 2m 5m 10m' ;;
         --config) _snipara_sandbox_files -f ;;
@@ -97,7 +98,7 @@ _snipara_sandbox() {
         logs) options="--dir --tail --full --json $configured" ;;
         'logs verify') options="--dir --expect --json $configured" ;;
         'logs replay') options="--dir --env --var --json $configured" ;;
-        exec) options="--code --env --profile --timeout --session --json --report --quiet $configured" ;;
+        exec) options="--code --env --language --profile --timeout --session --json --report --quiet $configured" ;;
         repl) options="--env --profile --timeout --session $configured" ;;
         mcp-serve) options="--http --listen --path --token-file --tls-certificate --tls-key $configured" ;;
         init) options='--force --client --mcp --url --token-variable --no-snipara --help' ;;

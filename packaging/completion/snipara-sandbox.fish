@@ -45,7 +45,7 @@ for program in snipara-sandbox rlm
         -d 'Answer a prompt with a model, tools and code in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a agent -d 'Work on a task autonomously, under hard limits'
     complete -c $program -n '__snipara_sandbox_word 1' -a logs -d 'List recent runs, or show what happened in one'
-    complete -c $program -n '__snipara_sandbox_word 1' -a exec -d 'Run Python code in the sandbox'
+    complete -c $program -n '__snipara_sandbox_word 1' -a exec -d 'Run Python, JavaScript or Bash in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a repl -d 'Type Python, run in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a mcp-serve \
         -d 'Serve MCP clients over standard input and output, or over HTTP'
@@ -77,6 +77,7 @@ for program in snipara-sandbox rlm
 
     complete -c $program -n '__snipara_sandbox_command exec' -F
     complete -c $program -n '__snipara_sandbox_command exec' -s c -l code -x -d 'Run this code'
+    complete -c $program -n '__snipara_sandbox_command exec' -s l -l language -x -a 'python node bash' -d Language
     complete -c $program -n '__snipara_sandbox_command exec' -l report -d 'Print what isolation was applied'
     complete -c $program -n '__snipara_sandbox_command exec' -s q -l quiet -d 'Print the output only'
 
