@@ -107,7 +107,7 @@ def summary(seconds):
 
 def measure(args, runtime, pooled, unpooled, directory):
     program = args.build / "core/cli/snipara-sandbox"
-    execute = [program, "exec", "--config", unpooled.config, "--env", "docker", "--runtime", runtime, "-c", CODE[runtime]]
+    execute = [program, "exec", "--config", unpooled.config, "--env", "docker", "--language", runtime, "-c", CODE[runtime]]
     row = {"pool": [], "cold": [], "exec": [], "run": []}
     for number in range(args.rounds + 1):  # the first round warms caches, and fills the pool
         took = {"cold": unpooled.execute(runtime)[0], "exec": whole_process(args, execute, directory),

@@ -57,8 +57,9 @@ class Stream(Case):
                 for number in range(3):
                     stream, = self.proxy.streams()
                     getattr(stream, how)()
-                    end, state, text = self.call(server, "x += 1\nprint(x)")
-                    self.assertEqual((end, state, text.strip()), ("ok", "kept", str(41 + number)), text)
+                    self.kept(self.call(server, "x += 1\nprint(x)"), str(41 + number))
+                    if not self.KEEPS[self.kind]:
+                        self.call(server, "x = %d" % (41 + number))
 
     def test_the_engine_vanishes_in_an_execution(self):
         with self.server() as server:
@@ -81,8 +82,8 @@ class Stream(Case):
             call = server.start_call("execute_python", {"code": "print(x * 7)"})
             server.ask("ping")
             self.proxy.up()
-            end, state, text = self.ended(server, call)
-            self.assertEqual((end, state, text.strip()), ("ok", "kept", "42"), text)
+            self.kept(self.ended(server, call), "42")
+            self.works(server)
 
     def test_the_engine_vanishes_for_good(self):
         with self.server(reconnect="1s") as server:
