@@ -6,9 +6,11 @@
 packages_build=(gcc libc6-dev meson ninja-build pkg-config python3
                 libjansson-dev libconfig-dev libmd-dev libseccomp-dev libedit-dev
                 libcurl4-openssl-dev libsqlite3-dev libpcre2-dev
-                libmicrohttpd-dev libgnutls28-dev librhonabwy-dev)
+                libmicrohttpd-dev libgnutls28-dev librhonabwy-dev libarchive-dev)
 packages_test=("${packages_build[@]}" g++ clang libclang-rt-14-dev libcmocka-dev bubblewrap shellcheck procps util-linux
                binutils openssl gnutls-bin python3-matplotlib)
+# Container engines that tests start for themselves, and what makes the image that they need.
+packages_engines=(docker.io containerd runc podman conmon debootstrap tar)
 
 say() { printf '%s\n' "$*" >&2; }
 step() { if [ -t 2 ]; then printf '\033[1m==> %s\033[0m\n' "$*" >&2; else say "==> $*"; fi; }
