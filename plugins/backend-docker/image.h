@@ -19,6 +19,9 @@ void images_free(struct images *images); /* ends what is under way */
 int image_get(struct images *images, const struct docker_runtime *runtime, const struct sbx_call *call,
               char ret_id[IMAGE_ID_MAX], struct sbx_error *err);
 
+/* What image_get found is known from then on. To be called when the engine has no such image after all. */
+void image_forget(struct images *images, const struct docker_runtime *runtime);
+
 /* Ops of the plugin. */
 int docker_prepare(void *instance, const struct sbx_call *call, struct sbx_error *err);
 int docker_images(void *instance, const struct sbx_call *call, struct sbx_output *ret_json, struct sbx_error *err);
