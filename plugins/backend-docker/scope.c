@@ -117,6 +117,12 @@ static enum found state_of(const json_t *inspected) {
         return FOUND_BUSY; /* removing, stopping, restarting */
 }
 
+static bool is_id(const char *id) {
+        size_t size = id != NULL ? strlen(id) : 0;
+
+        return size > 0 && size < CONTAINER_ID_MAX && strspn(id, "0123456789abcdef") == size;
+}
+
 /* What has the name must have our labels as well: a name can be taken by anybody. */
 static int find(const struct scopes *scopes, const char *name, const char *key, const struct sbx_call *call,
                 enum found *ret_found, char ret_id[CONTAINER_ID_MAX], struct sbx_error *err) {
@@ -132,7 +138,7 @@ static int find(const struct scopes *scopes, const char *name, const char *key, 
         if (!state.exists)
                 return 0;
         id = json_string_value(json_object_get(inspected, "Id"));
-        if (id == NULL || strlen(id) >= CONTAINER_ID_MAX || !has_label(inspected, "key", key) ||
+        if (!is_id(id) || !has_label(inspected, "key", key) ||
             !has_label(inspected, "host", locks_host(owner_locks(docker->owner))) ||
             !has_label(inspected, "scope", owner_scope_name(docker->options.scope)))
                 return sbx_error_set(
