@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "payload_programs.h"
+#include "programs.h"
 #include "util.h"
 
 #define FILE_MAX_BYTES ((size_t)512 << 10)
@@ -176,8 +177,8 @@ int payload_get(struct payloads *payloads, enum docker_family family, const stru
 
                 if (r < 0)
                         return r;
-                payload->keeper = payload_keepers[family];
-                payload->killer = payload_killers[family];
+                payload->keeper = program_keeper(family);
+                payload->killer = program_killer_of(family);
                 payload->argv = payload_boots[family];
         }
         *ret_payload = payload;
