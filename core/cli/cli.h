@@ -91,7 +91,8 @@ extern const struct sbx_cli_command *const sbx_cli_commands[];
 
 extern const struct sbx_cli_command sbx_cli_run, sbx_cli_agent, sbx_cli_exec, sbx_cli_repl, sbx_cli_init,
         sbx_cli_doctor, sbx_cli_config_show, sbx_cli_plugins_list, sbx_cli_plugins_info, sbx_cli_plugins_check,
-        sbx_cli_mcp_serve, sbx_cli_version, sbx_cli_help, sbx_cli_snipara_status;
+        sbx_cli_mcp_serve, sbx_cli_version, sbx_cli_help, sbx_cli_snipara_status, sbx_cli_image_list,
+        sbx_cli_image_build, sbx_cli_image_prune;
 
 /* Options of every command (--help) and of those with SBX_CLI_CONFIGURED. */
 extern const struct sbx_cli_option sbx_cli_help_options[], sbx_cli_configured_options[];

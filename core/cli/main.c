@@ -17,6 +17,7 @@ const struct sbx_cli_command *const sbx_cli_commands[] = {
         &sbx_cli_repl,         &sbx_cli_mcp_serve,      &sbx_cli_init,
         &sbx_cli_doctor,       &sbx_cli_snipara_status, &sbx_cli_config_show,
         &sbx_cli_plugins_list, &sbx_cli_plugins_info,   &sbx_cli_plugins_check,
+        &sbx_cli_image_list,   &sbx_cli_image_build,    &sbx_cli_image_prune,
         &sbx_cli_version,      &sbx_cli_help,           NULL,
 };
 

@@ -81,6 +81,10 @@ const struct sbx_plugin_entry *sbx_config_plugin_find(const struct sbx_config *c
 int sbx_config_plugin_settings(const struct sbx_config *config, const char *name, const struct sbx_option *table,
                                struct sbx_settings *ret_settings, struct sbx_error *err);
 
+/* A few options of an entry alone, whatever others it has: for who must know them before the plugin is loaded. */
+int sbx_config_plugin_glance(const struct sbx_config *config, const char *name, const struct sbx_option *table,
+                             struct sbx_settings *ret_settings, struct sbx_error *err);
+
 /* A variable of the process's environment, else of the project's .env. NULL: in neither, empty, or both are ignored
  * (SBX_RUNTIME_NO_ENVIRONMENT). For variables that belong to others, such as OPENAI_API_KEY. */
 const char *sbx_config_environment(const struct sbx_config *config, const char *name);

@@ -304,18 +304,8 @@ static int check_known(const struct sbx_entry *entry, const struct sbx_option *t
         return 0;
 }
 
-int sbx_config_plugin_settings(const struct sbx_config *config, const char *name, const struct sbx_option *table,
-                               struct sbx_settings *ret_settings, struct sbx_error *err) {
-        static const struct sbx_option no_options[] = {{.name = NULL}};
-        const struct sbx_entry *entry = sbx_entry_find(config, name);
-        struct sbx_layers layers;
-        int r;
-
-        if (entry == NULL)
-                return sbx_error_set(err, -ENOENT, SBX_CONFIG_ORIGIN, NULL, "no plugin entry is named `%s`", name);
-        if (table == NULL)
-                table = no_options;
-        layers = (struct sbx_layers){
+static struct sbx_layers layers_of(const struct sbx_config *config, const struct sbx_entry *entry) {
+        return (struct sbx_layers){
                 .entry = entry->name,
                 .flags = &entry->flags,
                 .environment = &config->environment,
@@ -323,10 +313,44 @@ int sbx_config_plugin_settings(const struct sbx_config *config, const char *name
                 .files = &entry->files,
                 .directory = config->project,
         };
+}
+
+static int find_entry(const struct sbx_config *config, const char *name, const struct sbx_entry **ret_entry,
+                      struct sbx_error *err) {
+        *ret_entry = sbx_entry_find(config, name);
+        return *ret_entry != NULL
+                       ? 0
+                       : sbx_error_set(err, -ENOENT, SBX_CONFIG_ORIGIN, NULL, "no plugin entry is named `%s`", name);
+}
+
+int sbx_config_plugin_settings(const struct sbx_config *config, const char *name, const struct sbx_option *table,
+                               struct sbx_settings *ret_settings, struct sbx_error *err) {
+        static const struct sbx_option no_options[] = {{.name = NULL}};
+        const struct sbx_entry *entry = NULL;
+        struct sbx_layers layers;
+        int r = find_entry(config, name, &entry, err);
+
+        if (r < 0)
+                return r;
+        if (table == NULL)
+                table = no_options;
+        layers = layers_of(config, entry);
         r = check_known(entry, table, &entry->files, err);
         if (r == 0)
                 r = check_known(entry, table, &entry->flags, err);
         if (r == 0)
                 r = sbx_settings_resolve(table, &layers, ret_settings, err);
         return r;
+}
+
+int sbx_config_plugin_glance(const struct sbx_config *config, const char *name, const struct sbx_option *table,
+                             struct sbx_settings *ret_settings, struct sbx_error *err) {
+        const struct sbx_entry *entry = NULL;
+        struct sbx_layers layers;
+        int r = find_entry(config, name, &entry, err);
+
+        if (r < 0)
+                return r;
+        layers = layers_of(config, entry);
+        return sbx_settings_resolve(table, &layers, ret_settings, err);
 }

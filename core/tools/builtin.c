@@ -50,14 +50,14 @@ static const char execute_python_schema[] =
 
 static const char execute_code_schema[] =
         "{\"type\":\"object\",\"properties\":{"
-        "\"language\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":64,"
+        "\"language\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":64,\"default\":\"python\","
         "\"description\":\"python, node (JavaScript) or bash, with a version where there are several (python3.12, node20), "
         "or a runtime that the operator has named\"},"
         "\"code\":{\"type\":\"string\",\"description\":\"Code to execute\"}," TIMEOUT_AND_PROFILE
         "\"session_id\":{\"type\":\"string\",\"maxLength\":128,"
         "\"description\":\"Session ID for isolated context (default: 'default' for python, 'default-LANGUAGE' for "
         "others)\"}},"
-        "\"required\":[\"language\",\"code\"],\"additionalProperties\":false}";
+        "\"required\":[\"code\"],\"additionalProperties\":false}";
 
 static const char execute_bash_schema[] =
         "{\"type\":\"object\",\"properties\":{"
@@ -256,18 +256,38 @@ static const struct sbx_tool builtin_tools[] = {
          .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
 };
 
+/* Is an option of an entry set to `text`? Unset: `otherwise`. */
+static bool option_is(const struct sbx_config *config, const char *entry, const char *option, const char *text,
+                      bool otherwise) {
+        const struct sbx_option table[] = {{.struct_size = sizeof(table[0]), .type = SBX_OPTION_STRING, .name = option},
+                                           {.name = NULL}};
+        struct sbx_settings settings = {0};
+        const struct sbx_value *value;
+        bool is = otherwise;
+
+        if (sbx_config_plugin_glance(config, entry, table, &settings, NULL) < 0)
+                return false;
+        value = sbx_settings_get(&settings, option);
+        if (value != NULL && value->set)
+                is = strcmp(value->string, text) == 0;
+        sbx_settings_free(&settings);
+        return is;
+}
+
+static bool has_no_network(const struct sbx_config *config, const struct sbx_plugin_entry *entry) {
+        if (strcmp(entry->plugin, "backend-local") == 0)
+                return !option_is(config, entry->name, "isolation", "none", false);
+        return strcmp(entry->plugin, "backend-docker") == 0 &&
+               option_is(config, entry->name, "network", "none", sbx_config_bool(config, "docker_network_disabled"));
+}
+
 /* Whether code can reach the network, as far as the configuration tells. */
 static const char *run_annotations(const struct sbx_config *config) {
         const char *environment = sbx_config_string(config, "environment");
         const struct sbx_plugin_entry *entry =
                 sbx_config_plugin_find(config, environment != NULL ? environment : "local");
 
-        if (entry != NULL && strcmp(entry->plugin, "backend-local") == 0)
-                return RUNS("false");
-        if (entry != NULL && strcmp(entry->plugin, "backend-docker") == 0 &&
-            sbx_config_bool(config, "docker_network_disabled"))
-                return RUNS("false");
-        return RUNS("true");
+        return entry != NULL && has_no_network(config, entry) ? RUNS("false") : RUNS("true");
 }
 
 /* "ends after 30 idle minutes" */

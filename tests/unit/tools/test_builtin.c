@@ -135,7 +135,7 @@ static void test_languages(void **state) {
         assert_true(is_error(&bench));
         assert_contains(call(&bench, "execute_code", "{\"language\":\"a/b\",\"code\":\"ok\"}"),
                         "language: \"a/b\" can't be the name of one");
-        assert_contains(call(&bench, "execute_code", "{\"code\":\"ok\"}"), "arguments.language: required");
+        assert_string_equal(call(&bench, "execute_code", "{\"code\":\"ok\"}"), "3");
         assert_contains(call(&bench, "execute_bash", "{\"command\":\" \"}"), "No code provided");
         bench_close(&bench);
 }
@@ -257,6 +257,26 @@ static void test_annotations(void **state) {
                 assert_false(hint(&bench, executes[i], "openWorldHint")); /* the jail has no network */
         }
         bench_close(&bench);
+}
+
+static bool is_open(const char *const *settings) {
+        struct bench bench;
+        bool open;
+
+        bench_open(&bench, settings);
+        open = hint(&bench, "execute_bash", "openWorldHint");
+        bench_close(&bench);
+        return open;
+}
+
+static void test_network_is_told(void **state) {
+        assert_false(is_open((const char *const[]){"environment=docker", NULL}));
+        assert_true(is_open((const char *const[]){"environment=docker", "docker.network=bridge", NULL}));
+        assert_true(is_open((const char *const[]){"environment=docker", "docker_network_disabled=false", NULL}));
+        assert_false(is_open((const char *const[]){"environment=docker", "docker_network_disabled=false",
+                                                   "docker.network=none", NULL}));
+        assert_false(is_open((const char *const[]){"local.isolation=landlock", NULL}));
+        assert_true(is_open((const char *const[]){"local.isolation=none", NULL}));
 }
 
 /* ---- files ---- */
@@ -484,6 +504,7 @@ int main(void) {
                 cmocka_unit_test(test_sessions),
                 cmocka_unit_test(test_execute),
                 cmocka_unit_test(test_annotations),
+                cmocka_unit_test(test_network_is_told),
                 cmocka_unit_test(test_upload),
                 cmocka_unit_test(test_bad_uploads),
                 cmocka_unit_test(test_download),
