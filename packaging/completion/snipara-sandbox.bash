@@ -60,14 +60,15 @@ _snipara_sandbox() {
         COMPREPLY=()
 
         if ((COMP_CWORD == 1)); then
-                _snipara_sandbox_words 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins version help --help --version'
+                _snipara_sandbox_words 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins image version help --help --version'
                 return
         fi
         case $command in
-        config | plugins)
+        config | plugins | image)
                 if ((COMP_CWORD == 2)); then
                         [[ $command == config ]] && _snipara_sandbox_words 'show'
                         [[ $command == plugins ]] && _snipara_sandbox_words 'list info check'
+                        [[ $command == image ]] && _snipara_sandbox_words 'list build prune'
                         return
                 fi
                 command+=" ${COMP_WORDS[2]}"
@@ -82,9 +83,10 @@ _snipara_sandbox() {
                 ;;
         help)
                 if [[ $current != -* ]]; then
-                        _snipara_sandbox_words 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins version help'
+                        _snipara_sandbox_words 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins image version help'
                         [[ $previous == config ]] && COMPREPLY=() && _snipara_sandbox_words 'show'
                         [[ $previous == plugins ]] && COMPREPLY=() && _snipara_sandbox_words 'list info check'
+                        [[ $previous == image ]] && COMPREPLY=() && _snipara_sandbox_words 'list build prune'
                         [[ $previous == logs ]] && COMPREPLY=() && _snipara_sandbox_words 'verify replay'
                         return
                 fi
@@ -107,6 +109,7 @@ _snipara_sandbox() {
         'plugins list') options="--json $configured" ;;
         'plugins info') options="--json $configured" ;;
         'plugins check') options='--json --help' ;;
+        'image list' | 'image build' | 'image prune') options="--env --json $configured" ;;
         version) options='--help' ;;
         help) options='--json --help' ;;
         esac

@@ -54,17 +54,19 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_word 1' -a snipara-status -d 'Show which credential of Snipara is in force'
     complete -c $program -n '__snipara_sandbox_word 1' -a config -d 'Show every setting and where it comes from'
     complete -c $program -n '__snipara_sandbox_word 1' -a plugins -d 'List, describe or check plugins'
+    complete -c $program -n '__snipara_sandbox_word 1' -a image -d 'List, bring or remove images of containers'
     complete -c $program -n '__snipara_sandbox_word 1' -a version -d 'Print the version'
     complete -c $program -n '__snipara_sandbox_word 1' -a help -d 'Tell how to use the program or one of its commands'
     complete -c $program -n '__snipara_sandbox_word 1' -s V -l version -d 'Print the version'
     complete -c $program -n '__snipara_sandbox_command config; and __snipara_sandbox_word 2' -a show
     complete -c $program -n '__snipara_sandbox_command plugins; and __snipara_sandbox_word 2' -a 'list info check'
+    complete -c $program -n '__snipara_sandbox_command image; and __snipara_sandbox_word 2' -a 'list build prune'
     complete -c $program -n '__snipara_sandbox_command help; and __snipara_sandbox_word 2' \
-        -a 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins version help'
+        -a 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins image version help'
     complete -c $program -n '__snipara_sandbox_command logs; and __snipara_sandbox_word 2' -a 'verify replay'
     complete -c $program -s h -l help -d 'Show this help'
 
-    set -l configured "__snipara_sandbox_command run agent logs exec repl mcp-serve doctor snipara-status 'config show' 'plugins list' 'plugins info'"
+    set -l configured "__snipara_sandbox_command run agent logs exec repl mcp-serve doctor snipara-status 'config show' 'plugins list' 'plugins info' 'image list' 'image build' 'image prune'"
     complete -c $program -n $configured -l config -r -F -d 'Read this configuration file'
     complete -c $program -n $configured -l set -x -a '(__snipara_sandbox_settings)' -d 'Override a setting'
     complete -c $program -n $configured -s v -l verbose -d 'Show log messages of all levels'
@@ -105,7 +107,7 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command agent' -l auto-context -d 'Retrieve context for the task'
     complete -c $program -n '__snipara_sandbox_command agent' -l no-auto-context -d 'Do not retrieve context'
 
-    set -l json "__snipara_sandbox_command run agent logs exec doctor snipara-status help 'config show' 'plugins list' 'plugins info' 'plugins check'"
+    set -l json "__snipara_sandbox_command run agent logs exec doctor snipara-status help 'config show' 'plugins list' 'plugins info' 'plugins check' 'image list' 'image build' 'image prune'"
     complete -c $program -n $json -l json -d 'Print JSON'
     complete -c $program -n "__snipara_sandbox_command 'config show'" -l origin -d 'Print one line for each value'
 
@@ -136,4 +138,7 @@ for program in snipara-sandbox rlm
 
     complete -c $program -n "__snipara_sandbox_command 'plugins info'" -a '(__snipara_sandbox_plugins)'
     complete -c $program -n "__snipara_sandbox_command 'plugins check'" -F
+
+    complete -c $program -n "__snipara_sandbox_command 'image list' 'image build' 'image prune'" -s e -l env -x \
+        -d 'Whose images: a backend instance'
 end
