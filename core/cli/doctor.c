@@ -26,6 +26,8 @@ struct doctor {
         struct sbx_cli_checks checks;
         struct sbx_cli_signals signals;
         const char *area; /* of the probe that runs */
+        bool optional;    /* it is of a backend that nothing asks for: what it lacks is no problem here */
+        bool told;        /* it found something that is not well */
         size_t plugins_found;
 };
 
@@ -134,6 +136,9 @@ static void check_files_of_plugins(struct doctor *doctor) {
 static void probe_report(void *data, int status, const char *subject, const char *detail, const char *remedy) {
         struct doctor *doctor = data;
 
+        if (status == SBX_PROBE_FAILED && doctor->optional)
+                status = SBX_PROBE_WARNING;
+        doctor->told |= status != SBX_PROBE_OK;
         sbx_cli_check(&doctor->checks, doctor->area, (enum sbx_probe_status)status, subject, remedy, "%s",
                       detail != NULL ? detail : "");
 }
@@ -145,16 +150,21 @@ static void probe_instance(struct doctor *doctor, const struct sbx_instance *ins
                 .cancel_fd = doctor->signals.fd,
                 .deadline_ns = sbx_clock_deadline_ms(PROBE_TIME_MS),
         };
-        int before = doctor->checks.failed, r;
+        int r;
 
         if (instance->module->plugin.probe == NULL) {
                 sbx_cli_check(&doctor->checks, doctor->area, SBX_PROBE_OK, "options", NULL, "accepted");
                 return;
         }
+        doctor->told = false;
         r = instance->module->plugin.probe(instance->state, &events, &call);
-        if (r < 0 && doctor->checks.failed == before)
-                sbx_cli_check(&doctor->checks, doctor->area, SBX_PROBE_FAILED, "probe", NULL, "ended early: %s",
-                              SBX_ERRNO_TEXT(r));
+        if (r < 0 && !doctor->told) {
+                _cleanup_free_ char *detail = NULL;
+
+                if (asprintf(&detail, "ended early: %s", SBX_ERRNO_TEXT(r)) < 0)
+                        detail = NULL;
+                probe_report(doctor, SBX_PROBE_FAILED, "probe", detail, NULL);
+        }
 }
 
 /* The built-in bundle names plugins that a package may leave out; only where code runs is needed by everything. */
@@ -177,6 +187,7 @@ static void check_entry(struct doctor *doctor, const struct sbx_plugin_entry *en
         }
         doctor->area = area;
         r = sbx_registry_open(doctor->parts.registry, entry->name, &instance, &err);
+        doctor->optional = r == 0 && instance->module->plugin.kind == SBX_PLUGIN_BACKEND && !is_needed(doctor, entry);
         if (r < 0)
                 sbx_cli_check(&doctor->checks, area,
                               r == -ENOENT && !is_needed(doctor, entry) ? SBX_PROBE_WARNING : SBX_PROBE_FAILED, "open",
