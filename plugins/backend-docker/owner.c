@@ -215,7 +215,7 @@ static int start_reaper(struct owner *owner, const char *directory, struct sbx_e
         }
         r = config_fd = seal(config);
         if (r >= 0)
-                r = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ? -errno : 0;
+                r = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ? -errno : 0;
         if (r == 0) {
                 owner->socket_fd = pair[0];
                 theirs = pair[1];
@@ -267,6 +267,20 @@ static bool end_reaper(struct owner *owner) {
                 r = waitpid(owner->reaper, &status, 0);
         while (r < 0 && errno == EINTR);
         return clean && r > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void owner_forsake(struct owner *owner, const char *name) {
+        char message[REAPER_NAME_MAX + 1] = {REAPER_FORSAKE};
+        size_t size = strlen(name);
+
+        if (size >= REAPER_NAME_MAX)
+                return;
+        memcpy(message + 1, name, size);
+        if (send(owner->socket_fd, message, size + 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+                docker_log(owner->docker, SBX_LOG_WARNING,
+                           "container %s may come into being though nobody waits for it any more; it is removed at the "
+                           "end of this server, or by the next start",
+                           name);
 }
 
 /* ---- the owner */

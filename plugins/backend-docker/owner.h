@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose containers are whose. Every container has the labels
  *      org.snipara.sandbox.owner=<id>        of the server's instance (docker.id)
- *      org.snipara.sandbox.host=<hash>       of machine-id, boot, uid and runtime directory
+ *      org.snipara.sandbox.host=<hash>       of the directory of locks, machine-id and uid
  *      org.snipara.sandbox.scope=session|agent|shared
  *      org.snipara.sandbox.guest=<label>
- * The owner holds a lock on <runtime directory>/docker/<id>.lock for as long as it lives. Two things remove what a dead
+ * The owner holds a lock (locks.h) for as long as it lives. Two things remove what a dead
  * one left, and nothing else's: a small process of its own (sbx-docker-reaper) that notices within a moment that its
  * server is gone, and, should that be gone as well, the next start: containers of the same host label whose owner's
  * lock is free. */
@@ -25,5 +25,8 @@ void owner_free(struct owner *owner);
 int owner_labels(const struct owner *owner, enum docker_scope scope, const char *guest, const char *key,
                  char **ret_labels[], struct sbx_error *err);
 void owner_labels_free(char **labels);
+/* Its making was given up, or how it went could not be learned: the container of this owner with that name is removed
+ * as soon as there is one. Returns at once. */
+void owner_forsake(struct owner *owner, const char *name);
 
 #endif

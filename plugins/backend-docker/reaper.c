@@ -22,6 +22,14 @@
 #define PAUSE_MAX_MS 2000u
 #define START_ROUNDS 5
 #define END_ROUNDS 3
+#define FORSAKEN_MAX 64
+#define FORSAKEN_MS UINT64_C(120000) /* an engine may take so long to make what nobody waits for */
+#define FORSAKEN_LOOK_MS 500
+
+struct forsaken {
+        char name[REAPER_NAME_MAX]; /* "": none */
+        uint64_t until_ns;
+};
 
 struct reaper {
         json_t *config;
@@ -31,6 +39,9 @@ struct reaper {
         struct locks *locks;
         struct engine *engine; /* NULL: not reached yet */
         bool watches_process;
+        unsigned rounds_left; /* of looking for what others left */
+        struct forsaken forsaken[FORSAKEN_MAX];
+        size_t forsaken_count; /* so far */
 };
 
 /* ---- what the engine's part asks of a host */
@@ -141,35 +152,101 @@ static int one_round(struct reaper *reaper, bool own_ended, bool visit, int canc
         return r < 0 ? r : sweep_round(&sweep, result, NULL);
 }
 
-/* What servers left that died before this one started. Ends at once when this one does. */
+/* One step of looking for what servers left that died before this one started. */
 static void clean_before(struct reaper *reaper) {
-        struct sweep_result result = {.removed = 1};
+        struct sweep_result result = {0};
+        int r = one_round(reaper, false, true, REAPER_SOCKET_FD, &result);
 
-        for (int i = 0; i < START_ROUNDS && result.removed > 0; i++)
-                if (one_round(reaper, false, true, REAPER_SOCKET_FD, &result) < 0)
-                        return;
+        if (r == -ECANCELED)
+                return; /* the server says something: afterwards it goes on */
+        reaper->rounds_left = r < 0 || result.removed == 0 ? 0 : reaper->rounds_left - 1;
 }
 
-/* True: the server says that it ends; false: it is dead. */
-static bool wait_for_server(const struct reaper *reaper) {
+/* ---- containers that nobody waits for */
+
+static void forsake(struct reaper *reaper, const char *name) {
+        struct forsaken *one = &reaper->forsaken[reaper->forsaken_count % FORSAKEN_MAX];
+
+        /* Beyond so many the eldest are left to the end of the server. */
+        reaper->forsaken_count++;
+        snprintf(one->name, sizeof(one->name), "%s", name);
+        one->until_ns = monotonic_ns() + FORSAKEN_MS * UINT64_C(1000000);
+}
+
+static bool has_forsaken(const struct reaper *reaper) {
+        for (size_t i = 0; i < FORSAKEN_MAX; i++)
+                if (reaper->forsaken[i].name[0] != '\0')
+                        return true;
+        return false;
+}
+
+/* Each that has come into being, until there is no hope that it will. */
+static void look_for_forsaken(struct reaper *reaper) {
+        for (size_t i = 0; i < FORSAKEN_MAX; i++) {
+                const struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = REAPER_SOCKET_FD};
+                struct forsaken *one = &reaper->forsaken[i];
+                struct sweep sweep;
+
+                if (one->name[0] == '\0' || connect_engine(reaper, &call) < 0)
+                        continue;
+                sweep = (struct sweep){
+                        .engine = reaper->engine,
+                        .locks = reaper->locks,
+                        .own = reaper->owner,
+                        .call = &call,
+                        .timeout_ms = reaper->options.timeout_ms,
+                };
+                if (sweep_name(&sweep, one->name, NULL) > 0 || monotonic_ns() >= one->until_ns)
+                        one->name[0] = '\0';
+        }
+}
+
+/* ---- the server */
+
+enum server { SERVER_ALIVE, SERVER_ENDS, SERVER_DEAD };
+
+static enum server read_message(struct reaper *reaper) {
+        char message[REAPER_NAME_MAX + 1];
+        ssize_t n = recv(REAPER_SOCKET_FD, message, sizeof(message) - 1, MSG_DONTWAIT);
+
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+                return SERVER_DEAD;
+        if (n <= 0)
+                return SERVER_ALIVE;
+        message[n] = '\0';
+        if (message[0] == REAPER_END)
+                return SERVER_ENDS;
+        if (message[0] == REAPER_FORSAKE && message[1] != '\0')
+                forsake(reaper, message + 1);
+        return SERVER_ALIVE;
+}
+
+static enum server wait_for_server(struct reaper *reaper) {
         for (;;) {
                 struct pollfd fds[2] = {{.fd = REAPER_SOCKET_FD, .events = POLLIN},
                                         {.fd = reaper->watches_process ? REAPER_PIDFD : -1, .events = POLLIN}};
-                char word = 0;
-                ssize_t n;
+                enum server server = SERVER_ALIVE;
 
-                if (poll(fds, 2, -1) < 0 && errno != EINTR)
-                        return false;
-                if (fds[0].revents != 0) {
-                        n = recv(REAPER_SOCKET_FD, &word, 1, MSG_DONTWAIT);
-                        if (n > 0 && word == REAPER_END)
-                                return true;
-                        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-                                return false;
-                } else if (fds[1].revents != 0)
-                        return false;
+                if (poll(fds, 2,
+                         reaper->rounds_left > 0 ? 0
+                         : has_forsaken(reaper)  ? FORSAKEN_LOOK_MS
+                                                 : -1) < 0 &&
+                    errno != EINTR)
+                        return SERVER_DEAD;
+                if (fds[0].revents != 0)
+                        server = read_message(reaper);
+                else if (fds[1].revents != 0)
+                        server = SERVER_DEAD;
+                else if (reaper->rounds_left > 0)
+                        clean_before(reaper);
+                else
+                        look_for_forsaken(reaper);
+                if (server != SERVER_ALIVE)
+                        return server;
         }
 }
+
+/* ---- its end */
 
 /* The server waits. Its guests are closed, so nothing should be there. */
 static int clean_at_end(struct reaper *reaper) {
@@ -231,7 +308,7 @@ static void settle_down(struct reaper *reaper) {
 }
 
 int main(void) {
-        struct reaper reaper = {0};
+        struct reaper reaper = {.rounds_left = START_ROUNDS};
         struct stat st;
         int code = 1;
 
@@ -240,10 +317,8 @@ int main(void) {
                 return 2;
         }
         settle_down(&reaper);
-        if (configure(&reaper) == 0) {
-                clean_before(&reaper);
-                code = wait_for_server(&reaper) ? clean_at_end(&reaper) : clean_after(&reaper);
-        }
+        if (configure(&reaper) == 0)
+                code = wait_for_server(&reaper) == SERVER_ENDS ? clean_at_end(&reaper) : clean_after(&reaper);
         engine_free(reaper.engine);
         locks_free(reaper.locks);
         json_decref(reaper.config);

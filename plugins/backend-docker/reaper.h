@@ -2,8 +2,9 @@
 /* What a server and its reaper have in common. The reaper is a program of its own in a session of its own, so that what
  * kills the server does not kill it. Its configuration is a JSON object in a sealed memfd:
  *      {"owner", "directory", "engine", "timeout_ms", "tls_ca"?, "tls_certificate"?, "tls_key"?}
- * The server's end of the socket never carries anything but REAPER_END. When the stream ends without it, or the process
- * of the pidfd is gone, the server is dead. The reaper closes its end when it is done. */
+ * The server's end of the socket (SOCK_SEQPACKET) sends messages that begin with one of the letters below. When it is
+ * closed without REAPER_END, or the process of the pidfd is gone, the server is dead. The reaper closes its end when it
+ * is done, and says nothing. */
 #ifndef DOCKER_REAPER_H
 #define DOCKER_REAPER_H
 
@@ -12,6 +13,8 @@
 #define REAPER_CONFIG_FD 4
 #define REAPER_PIDFD 5 /* of the server; not open where the kernel has none */
 #define REAPER_CONFIG_MAX ((size_t)64 << 10)
-#define REAPER_END 'e' /* the server stops: remove what is left of it, now */
+#define REAPER_END 'e'     /* the server stops: remove what is left of it, now */
+#define REAPER_FORSAKE 'f' /* and a container's name: remove it when it comes into being */
+#define REAPER_NAME_MAX 192
 
 #endif

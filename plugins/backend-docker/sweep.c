@@ -25,11 +25,12 @@ struct listed {
         const char *id, *state, *host, *owner, *scope, *guest;
 };
 
-static const char *label_of(const json_t *item, const char *name) {
+/* `holder`: the object that has the member "Labels". */
+static const char *label_of(const json_t *holder, const char *name) {
         char key[64];
 
         snprintf(key, sizeof(key), OWNER_LABEL_PREFIX "%s", name);
-        return json_string_value(json_object_get(json_object_get(item, "Labels"), key));
+        return json_string_value(json_object_get(json_object_get(holder, "Labels"), key));
 }
 
 static bool is_container_id(const char *id) {
@@ -91,15 +92,15 @@ static void request_call(const struct sweep *sweep, struct sbx_call *ret_call) {
                 ret_call->deadline_ns = deadline;
 }
 
-static int remove_container(const struct round *round, const struct listed *listed, struct sbx_error *err) {
+static int remove_container(const struct sweep *sweep, const char *id, struct sbx_error *err) {
         char path[PATH_SIZE];
         const struct engine_request request = {.method = "DELETE", .path = path};
         struct sbx_call call;
         int r;
 
-        request_call(round->sweep, &call);
-        snprintf(path, sizeof(path), "/containers/%s?force=1&v=1", listed->id);
-        r = engine_ask(round->sweep->engine, &request, &call, NULL, err);
+        request_call(sweep, &call);
+        snprintf(path, sizeof(path), "/containers/%s?force=1&v=1", id);
+        r = engine_ask(sweep->engine, &request, &call, NULL, err);
         if (r == -ENOENT && err != NULL)
                 *err = (struct sbx_error){0};
         return r == -ENOENT ? 0 : r;
@@ -151,7 +152,7 @@ static int handle(struct round *round, const json_t *item, struct sbx_error *err
                 return 0;
         if (is_to_remove(round, &listed)) {
                 note_owner(round, listed.owner);
-                r = remove_container(round, &listed, err);
+                r = remove_container(round->sweep, listed.id, err);
                 if (r == 0)
                         round->result.removed++;
                 else
@@ -231,4 +232,31 @@ int sweep_round(const struct sweep *sweep, struct sweep_result *ret_result, stru
         if (r == 0)
                 *ret_result = round.result;
         return r;
+}
+
+int sweep_name(const struct sweep *sweep, const char *name, struct sbx_error *err) {
+        char path[PATH_SIZE] = "/containers/";
+        const struct engine_request request = {.method = "GET", .path = path};
+        _cleanup_json_ json_t *inspected = NULL;
+        const json_t *config;
+        const char *id, *owner, *host;
+        struct sbx_call call;
+        int r = engine_escape(path, sizeof(path) - sizeof("/json"), name);
+
+        if (r < 0)
+                return sbx_error_set(err, r, DOCKER_ORIGIN, NULL, "the name of a container is too long");
+        strncat(path, "/json", sizeof(path) - strlen(path) - 1);
+        request_call(sweep, &call);
+        r = engine_ask(sweep->engine, &request, &call, &inspected, NULL);
+        if (r < 0)
+                return r == -ENOENT ? 0 : sbx_error_set(err, r, DOCKER_ORIGIN, NULL, "a container can't be looked for");
+        config = json_object_get(inspected, "Config");
+        id = json_string_value(json_object_get(inspected, "Id"));
+        owner = label_of(config, "owner");
+        host = label_of(config, "host");
+        if (!is_container_id(id) || owner == NULL || strcmp(owner, sweep->own) != 0 || host == NULL ||
+            strcmp(host, locks_host(sweep->locks)) != 0)
+                return sbx_error_set(err, -EPERM, DOCKER_ORIGIN, NULL, "a container has our name and not our labels");
+        r = remove_container(sweep, id, err);
+        return r < 0 ? r : 1;
 }

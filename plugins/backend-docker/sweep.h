@@ -25,5 +25,7 @@ struct sweep_result {
 
 /* One round. Negative: the engine can't be asked. */
 int sweep_round(const struct sweep *sweep, struct sweep_result *ret_result, struct sbx_error *err);
+/* The container of this name, if it is `own`'s. 1: removed; 0: there is none. */
+int sweep_name(const struct sweep *sweep, const char *name, struct sbx_error *err);
 
 #endif

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers that several sessions share: found again, left to themselves when nobody needs them, and every session in
+them can be interrupted and ended by itself."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from owner_case import LABEL, Case, is_alive, on_each_engine, wait_for  # noqa: E402
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import main  # noqa: E402
+
+# Command lines of what runs in the container, but for the process that asks.
+PROCESSES = """
+import glob
+def arguments(path):
+    try:
+        return open(path, "rb").read().split(bytes(1))
+    except OSError:
+        return []
+print(sum(b"%d" in arguments(path) for path in glob.glob("/proc/[0-9]*/cmdline")))
+"""
+
+
+class Scopes(Case):
+    scope = "agent"
+
+    def shared_container(self):
+        """The only one there is."""
+        containers = self.containers("running")
+        self.assertEqual([container["Labels"][LABEL + "scope"] for container in containers], [self.scope])
+        return containers[0]["Id"]
+
+    def options(self, **more):
+        return {"scope": self.scope, "ttl": "10m", **more}
+
+    def test_sessions_share_files_and_not_variables(self):
+        server = self.serve(**self.options())
+        self.says(server, "x = 1\nopen('/tmp/note', 'w').write('of a')\nprint(x)", "1", session_id="a")
+        container = self.shared_container()
+        self.says(server, "print('x' in globals(), open('/tmp/note').read())", "False of a", session_id="b")
+        self.says(server, "print(x)", "1", session_id="a")
+        self.assertEqual(self.shared_container(), container)
+        self.end(server)
+        self.assertEqual(self.shared_container(), container)
+
+    def test_found_again(self):
+        """After an orderly end, and after a kill: what a session installed is still there."""
+        server = self.serve(**self.options())
+        self.says(server, "open('/tmp/note', 'w').write('42')\nprint('written')", "written")
+        container = self.shared_container()
+        self.end(server)
+        server = self.serve(**self.options())
+        self.says(server, "print(open('/tmp/note').read())", "42")
+        self.assertEqual(self.shared_container(), container)
+        self.kill(server)
+        server = self.serve(**self.options())
+        self.says(server, "print(open('/tmp/note').read())", "42")
+        self.assertEqual(self.shared_container(), container)
+        self.end(server)
+
+    def test_other_configuration_is_another_container(self):
+        server = self.serve(**self.options())
+        self.says(server, "print(1)", "1")
+        container = self.shared_container()
+        self.end(server)
+        server = self.serve(**self.options(memory="300m"))
+        self.says(server, "print(2)", "2")
+        self.assertEqual(len(self.containers("running")), 2)
+        self.assertIn(container, [one["Id"] for one in self.containers("running")])
+        self.end(server)
+
+    def test_ends_itself(self):
+        """When no session was there for `ttl`, and not before: with its server, and without."""
+        server = self.serve(**self.options(ttl="3s"))
+        self.says(server, "x = 1\nprint(x)", "1")
+        container = self.shared_container()
+        self.says(server, "import time\ntime.sleep(5)\nprint(x)", "1")
+        self.assertEqual(self.shared_container(), container)
+        self.kill(server, with_reaper=True)
+        self.assertTrue(wait_for(lambda: not self.containers()))
+
+    def test_background_processes_end_with_their_session(self):
+        server = self.serve(**self.options())
+        start = ("import subprocess\n"
+                 "subprocess.Popen('(setsid sleep %d &)', shell=True).wait()\n"
+                 "subprocess.Popen('(env -i setsid sleep %d &)', shell=True).wait()\n"
+                 "subprocess.Popen(['sleep', '%d'])\nprint('up')")
+        self.says(server, start % (70001, 70001, 70001), "up", session_id="a")
+        self.says(server, start % (80001, 80001, 80001), "up", session_id="b")
+        self.says(server, PROCESSES % 70001, self.at_least_two(server, 70001), session_id="c")
+        server.call("destroy_session", {"session_id": "a"})
+        self.assertTrue(wait_for(lambda: self.call(server, PROCESSES % 70001, session_id="c")[2].strip() == "0"),
+                        self.logged())
+        self.assertNotEqual(self.call(server, PROCESSES % 80001, session_id="c")[2].strip(), "0")
+        self.says(server, "print(6 * 7)", "42", session_id="b")
+        self.end(server)
+
+    def at_least_two(self, server, number):
+        """Those that were left alone: one with another environment may be gone already."""
+        text = self.call(server, PROCESSES % number, session_id="c")[2].strip()
+        self.assertIn(text, ("2", "3"))
+        return text
+
+    def test_timeout_keeps_state(self):
+        server = self.serve(**self.options())
+        self.says(server, "x = 5\nprint(x)", "5", session_id="a")
+        self.says(server, "y = 6\nprint(y)", "6", session_id="b")
+        end, state, text = self.call(server, "while True: pass", session_id="a", timeout=1)
+        self.assertEqual((end, state), ("timeout", "kept"), text + self.logged())
+        self.says(server, "print(x)", "5", session_id="a")
+        self.says(server, "print(y)", "6", session_id="b")
+        self.end(server)
+
+    def test_one_that_does_not_stop_is_ended_alone(self):
+        server = self.serve(**self.options())
+        self.says(server, "y = 6\nprint(y)", "6", session_id="b")
+        container = self.shared_container()
+        stubborn = "import signal, time\nwhile True:\n    try:\n        while True: time.sleep(1)\n    except BaseException: pass"
+        end, state, text = self.call(server, stubborn, session_id="a", timeout=1)
+        self.assertEqual((end, state), ("timeout", "lost"), text + self.logged())
+        self.says(server, "print(y)", "6", session_id="b")
+        self.assertEqual(self.shared_container(), container)
+        self.says(server, "print(1)", "1", session_id="a")
+        self.end(server)
+
+    def test_workers_of_a_killed_server_end(self):
+        """Also one that is busy, and does not see that nobody listens any more."""
+        server = self.serve(**self.options())
+        self.says(server, "print(1)", "1")
+        container = self.shared_container()
+        server.start_call("execute_python", {"code": "open('/tmp/on', 'w')\nn = 90001\nwhile True: pass", "timeout": 600})
+        other = self.serve(**self.options())
+        workers = "import glob\nprint(sum(open(p).read().rpartition(')')[2].split()[1] == '0' for p in glob.glob('/proc/[0-9]*/stat')))"
+        self.assertTrue(wait_for(lambda: self.call(other, "import os\nprint(os.path.exists('/tmp/on'))")[2].strip() == "True"))
+        self.says(other, workers, "3")  # process 1, and a worker of each
+        self.kill(server)
+        self.assertTrue(wait_for(lambda: self.call(other, workers)[2].strip() == "2"), self.logged())
+        self.assertEqual(self.shared_container(), container)
+        self.end(other)
+
+    def test_process_one_does_not_yield(self):
+        server = self.serve(**self.options())
+        self.says(server, "import os, signal\nfor n in (1, 2, 9, 15):\n    os.kill(1, n)\nprint('sent')", "sent")
+        container = self.shared_container()
+        self.says(server, "import time\ntime.sleep(1.5)\nprint(open('/proc/1/comm').read().strip())", "python3")
+        self.assertEqual(self.shared_container(), container)
+        self.end(server)
+
+
+class SharedScope(Scopes):
+    scope = "shared"
+
+
+on_each_engine(globals(), Scopes, SharedScope)
+
+if __name__ == "__main__":
+    main()
