@@ -23,6 +23,7 @@ struct engine_place {
         char address[ENGINE_PLACE_MAX]; /* "unix:///run/podman/podman.sock", "tcp://host:2376" */
         char found_by[64];              /* "DOCKER_HOST", "option engine", "rootless Podman", ... */
         bool tls;
+        bool chosen; /* by the configuration or the environment; else found by looking */
 };
 /* Places to try, in order: the option or DOCKER_HOST alone if set, else sockets of Docker, rootless Docker, Podman,
  * rootless Podman. At most `max`; returns how many. ssh:// and others: -ENOTSUP. */
@@ -84,9 +85,12 @@ int engine_escape(char *text, size_t size, const char *part);
 struct engine_stream;
 int engine_stream_open(struct engine *engine, const char *method, const char *path, const json_t *body,
                        const struct sbx_call *call, struct engine_stream **ret_stream, struct sbx_error *err);
-void engine_stream_free(struct engine_stream *stream);    /* closes it; NULL is fine */
-int engine_stream_fd(const struct engine_stream *stream); /* to poll; TLS may hold bytes: receive until -EAGAIN */
-/* Bytes moved; 0 from receive: the end; -EAGAIN; -ECONNRESET, -EPIPE. */
+void engine_stream_free(struct engine_stream *stream); /* closes it; NULL is fine */
+/* To poll. Bytes may wait inside although it is not readable: right after opening, and whenever it was readable,
+ * receive until -EAGAIN. */
+int engine_stream_fd(const struct engine_stream *stream);
+/* Bytes moved; 0 from receive: the end; -EAGAIN; -ECONNRESET, -EPIPE. After -EAGAIN of send, the next send begins with
+ * the same bytes and has at least as many. */
 ssize_t engine_stream_send(struct engine_stream *stream, const void *data, size_t size);
 ssize_t engine_stream_receive(struct engine_stream *stream, void *data, size_t size);
 

@@ -6,6 +6,12 @@ static int not_connected(const struct http_exchange *exchange) {
         long number = 0;
 
         curl_easy_getinfo(exchange->line->easy, CURLINFO_OS_ERRNO, &number);
+        if (exchange->http->unix_socket != NULL && (number == ENOENT || number == EACCES))
+                return sbx_error_set(exchange->err, -(int)number, exchange->http->origin,
+                                     number == ENOENT ? "Check that the server runs, and that the path is right."
+                                                      : "Check who may write to the socket.",
+                                     number == ENOENT ? "there is no %s" : "no permission to connect to %s",
+                                     exchange->place.text);
         if (number == ECONNREFUSED)
                 return sbx_error_set(exchange->err, -ECONNREFUSED, exchange->http->origin,
                                      "Check that the server runs, and that the address and port are right.",
@@ -62,6 +68,11 @@ int http_failure(const struct http_exchange *exchange, CURLcode code) {
                                      exchange->request->response_max_bytes);
         case CURLE_OUT_OF_MEMORY:
                 return sbx_error_set(exchange->err, -ENOMEM, origin, NULL, "out of memory");
+        case CURLE_SSL_CERTPROBLEM:
+                return sbx_error_set(exchange->err, -EPROTO, origin,
+                                     "Check that certificate and key are readable PEM files that belong together.",
+                                     "the certificate that is shown to %s can't be used (%s)", place,
+                                     curl_easy_strerror(code));
         case CURLE_PEER_FAILED_VERIFICATION:
         case CURLE_SSL_CACERT_BADFILE:
                 return sbx_error_set(

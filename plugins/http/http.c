@@ -43,7 +43,23 @@ static int copy_text(const char *text, char **ret) {
         return *ret != NULL ? 0 : -ENOMEM;
 }
 
-static void free_line(struct http_line *line) {
+int http_line_new(struct http_line **ret_line) {
+        struct http_line *line = calloc(1, sizeof(*line));
+
+        if (line == NULL)
+                return -ENOMEM;
+        line->multi = curl_multi_init();
+        line->easy = curl_easy_init();
+        if (line->multi == NULL || line->easy == NULL) {
+                http_line_free(line);
+                return -ENOMEM;
+        }
+        curl_multi_setopt(line->multi, CURLMOPT_MAXCONNECTS, (long)HTTP_LINE_CONNECTIONS);
+        *ret_line = line;
+        return 0;
+}
+
+void http_line_free(struct http_line *line) {
         if (line->easy != NULL)
                 curl_easy_cleanup(line->easy);
         if (line->multi != NULL)
@@ -70,6 +86,8 @@ int sbx_http_new(const struct sbx_http_options *options, struct sbx_http **ret_h
                 pthread_mutex_init(&http->share_locks[i], NULL);
         if (copy_text(origin, &http->origin) < 0 || copy_text(options->user_agent, &http->user_agent) < 0 ||
             copy_text(options->proxy, &http->proxy) < 0 || copy_text(options->ca_file, &http->ca_file) < 0 ||
+            copy_text(options->certificate, &http->certificate) < 0 || copy_text(options->key, &http->key) < 0 ||
+            copy_text(options->unix_socket, &http->unix_socket) < 0 ||
             make_share(http) < 0) {
                 sbx_http_free(http);
                 return sbx_error_set(err, -ENOMEM, origin, NULL, "out of memory");
@@ -85,7 +103,7 @@ void sbx_http_free(struct sbx_http *http) {
                 struct http_line *line = http->idle;
 
                 http->idle = line->next;
-                free_line(line);
+                http_line_free(line);
         }
         if (http->share != NULL)
                 curl_share_cleanup(http->share);
@@ -96,6 +114,9 @@ void sbx_http_free(struct sbx_http *http) {
         free(http->user_agent);
         free(http->proxy);
         free(http->ca_file);
+        free(http->certificate);
+        free(http->key);
+        free(http->unix_socket);
         free(http);
 }
 
@@ -109,18 +130,8 @@ int http_line_take(struct sbx_http *http, struct http_line **ret_line) {
                 http->idle_count--;
         }
         pthread_mutex_unlock(&http->lock);
-        if (line == NULL) {
-                line = calloc(1, sizeof(*line));
-                if (line == NULL)
-                        return -ENOMEM;
-                line->multi = curl_multi_init();
-                line->easy = curl_easy_init();
-                if (line->multi == NULL || line->easy == NULL) {
-                        free_line(line);
-                        return -ENOMEM;
-                }
-                curl_multi_setopt(line->multi, CURLMOPT_MAXCONNECTS, (long)HTTP_LINE_CONNECTIONS);
-        }
+        if (line == NULL)
+                return http_line_new(ret_line);
         line->next = NULL;
         *ret_line = line;
         return 0;
@@ -137,5 +148,5 @@ void http_line_give_back(struct sbx_http *http, struct http_line *line) {
         }
         pthread_mutex_unlock(&http->lock);
         if (line != NULL)
-                free_line(line);
+                http_line_free(line);
 }

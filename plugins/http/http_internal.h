@@ -22,7 +22,7 @@ struct http_line {
 };
 
 struct sbx_http {
-        char *origin, *user_agent, *proxy, *ca_file; /* all but origin may be NULL */
+        char *origin, *user_agent, *proxy, *ca_file, *certificate, *key, *unix_socket; /* all but origin may be NULL */
         uint64_t connect_timeout_ms, idle_timeout_ms;
         CURLSH *share; /* names and TLS sessions, for all lines */
         pthread_mutex_t share_locks[CURL_LOCK_DATA_LAST];
@@ -32,6 +32,8 @@ struct sbx_http {
 };
 
 int http_line_take(struct sbx_http *http, struct http_line **ret_line);
+int http_line_new(struct http_line **ret_line); /* one that has no connection */
+void http_line_free(struct http_line *line);
 void http_line_give_back(struct sbx_http *http, struct http_line *line);
 
 /* The place of a URL, as errors name it: "https://host:port". */
@@ -53,9 +55,31 @@ struct http_exchange {
 };
 
 /* place.c. -EINVAL: not an http or https URL. */
-int http_place_of(const char *url, struct http_place *ret_place);
+int http_place_of(const struct sbx_http *http, const char *url, struct http_place *ret_place);
 /* answer.c: what curl calls as an answer comes in; `data` is the exchange. */
 size_t http_take_header(char *line, size_t one, size_t size, void *data);
 size_t http_take_body(char *piece, size_t one, size_t size, void *data);
+/* perform.c: where to, and how to be sure of who is there; the bounds of waiting. */
+int http_add_header(struct http_exchange *exchange, const char *header);
+CURLcode http_set_network(struct http_exchange *exchange);
+uint64_t http_clock_ns(void);
+/* Until when to wait, for poll(); the bounds that have passed already end the request before. */
+int http_wait_ms(uint64_t now, uint64_t deadline_ns, uint64_t idle_until_ns);
+int http_check_bounds(const struct http_exchange *exchange, const struct sbx_call *call, uint64_t now,
+                      uint64_t idle_until_ns);
+/* Performs what curl was told, until it is done. */
+int http_transfer(struct http_exchange *exchange, const struct sbx_call *call);
 /* failure.c: reports how curl ended a transfer. Returns the negative errno. */
 int http_failure(const struct http_exchange *exchange, CURLcode code);
+/* stream_head.c: an answer that was read by hand. */
+#define HTTP_HEAD_MAX 65536u
+struct http_head {
+        unsigned status;
+        size_t size;     /* with the empty line that ends it */
+        bool chunked;    /* the body comes in chunks */
+        uint64_t length; /* of the body; UINT64_MAX: until the connection ends */
+};
+/* 1: it is whole; 0: there is more to come; -EPROTO. */
+int http_head_read(const char *data, size_t size, struct http_head *ret_head);
+/* The body out of the `size` bytes after the head, into `out` (which has room for as many). True: it is whole. */
+bool http_body_read(const struct http_head *head, const char *data, size_t size, char *out, size_t *ret_size);

@@ -7,7 +7,7 @@
 
 #define POLL_MS_MAX 60000
 
-static uint64_t now_ns(void) {
+uint64_t http_clock_ns(void) {
         struct timespec now;
 
         clock_gettime(CLOCK_MONOTONIC, &now);
@@ -20,7 +20,7 @@ void sbx_http_response_clear(struct sbx_http_response *response) {
 }
 
 /* A header whose text could end the line and begin another would change the request. */
-static int add_header(struct http_exchange *exchange, const char *header) {
+int http_add_header(struct http_exchange *exchange, const char *header) {
         struct curl_slist *longer;
 
         for (const char *c = header; *c != '\0'; c++)
@@ -37,11 +37,11 @@ static int add_header(struct http_exchange *exchange, const char *header) {
 }
 
 static int add_headers(struct http_exchange *exchange) {
-        int r = add_header(exchange, "Expect:"); /* no waiting for 100-continue */
+        int r = http_add_header(exchange, "Expect:"); /* no waiting for 100-continue */
 
         for (const char *const *header = exchange->request->headers; r == 0 && header != NULL && *header != NULL;
              header++)
-                r = add_header(exchange, *header);
+                r = http_add_header(exchange, *header);
         return r;
 }
 
@@ -66,7 +66,7 @@ static CURLcode set_request(struct http_exchange *exchange) {
 }
 
 /* Proxy variables are the only thing of the environment that counts: no netrc, no cookies, no other protocol. */
-static CURLcode set_network(struct http_exchange *exchange) {
+CURLcode http_set_network(struct http_exchange *exchange) {
         const struct sbx_http *http = exchange->http;
         CURL *easy = exchange->line->easy;
         uint64_t connect_ms = http->connect_timeout_ms < 3600000 ? http->connect_timeout_ms : 3600000;
@@ -77,10 +77,16 @@ static CURLcode set_network(struct http_exchange *exchange) {
 #else
         code = curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
-        if (code == CURLE_OK && http->proxy != NULL)
-                code = curl_easy_setopt(easy, CURLOPT_PROXY, http->proxy);
+        if (code == CURLE_OK && (http->proxy != NULL || http->unix_socket != NULL))
+                code = curl_easy_setopt(easy, CURLOPT_PROXY, http->unix_socket != NULL ? "" : http->proxy);
         if (code == CURLE_OK && http->ca_file != NULL)
                 code = curl_easy_setopt(easy, CURLOPT_CAINFO, http->ca_file);
+        if (code == CURLE_OK && http->certificate != NULL)
+                code = curl_easy_setopt(easy, CURLOPT_SSLCERT, http->certificate);
+        if (code == CURLE_OK && http->key != NULL)
+                code = curl_easy_setopt(easy, CURLOPT_SSLKEY, http->key);
+        if (code == CURLE_OK && http->unix_socket != NULL)
+                code = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, http->unix_socket);
         if (code == CURLE_OK && http->user_agent != NULL)
                 code = curl_easy_setopt(easy, CURLOPT_USERAGENT, http->user_agent);
         if (code != CURLE_OK)
@@ -119,8 +125,7 @@ static uint64_t bytes_moved(const struct http_exchange *exchange) {
         return (uint64_t)down + (uint64_t)up + exchange->headers_size;
 }
 
-/* When to look again, for poll(); the bounds that have passed already end the request before. */
-static int wait_ms(uint64_t now, uint64_t deadline_ns, uint64_t idle_until_ns) {
+int http_wait_ms(uint64_t now, uint64_t deadline_ns, uint64_t idle_until_ns) {
         uint64_t until = deadline_ns, left;
 
         if (until == 0 || (idle_until_ns != 0 && idle_until_ns < until))
@@ -131,8 +136,8 @@ static int wait_ms(uint64_t now, uint64_t deadline_ns, uint64_t idle_until_ns) {
         return left < POLL_MS_MAX ? (int)left : POLL_MS_MAX;
 }
 
-static int check_bounds(const struct http_exchange *exchange, const struct sbx_call *call, uint64_t now,
-                        uint64_t idle_until_ns) {
+int http_check_bounds(const struct http_exchange *exchange, const struct sbx_call *call, uint64_t now,
+                      uint64_t idle_until_ns) {
         const char *origin = exchange->http->origin, *place = exchange->place.text;
         struct pollfd cancel = {.fd = call->cancel_fd, .events = POLLIN};
 
@@ -160,9 +165,9 @@ static int is_done(const struct http_exchange *exchange, CURLcode *ret_code) {
         return 0;
 }
 
-static int transfer(struct http_exchange *exchange, const struct sbx_call *call) {
+int http_transfer(struct http_exchange *exchange, const struct sbx_call *call) {
         uint64_t idle_ns = exchange->http->idle_timeout_ms * HTTP_NS_PER_MS;
-        uint64_t now = now_ns(), idle_until = idle_ns > 0 ? now + idle_ns : 0, moved = 0;
+        uint64_t now = http_clock_ns(), idle_until = idle_ns > 0 ? now + idle_ns : 0, moved = 0;
         struct curl_waitfd cancel = {.fd = call->cancel_fd, .events = CURL_WAIT_POLLIN};
         unsigned extra = call->cancel_fd >= 0 ? 1 : 0;
         CURLM *multi = exchange->line->multi;
@@ -170,28 +175,28 @@ static int transfer(struct http_exchange *exchange, const struct sbx_call *call)
         int running, r;
 
         for (;;) {
-                r = check_bounds(exchange, call, now, idle_until);
+                r = http_check_bounds(exchange, call, now, idle_until);
                 if (r < 0)
                         return r;
                 if (curl_multi_perform(multi, &running) != CURLM_OK)
                         return http_failure(exchange, CURLE_OUT_OF_MEMORY);
                 if (is_done(exchange, &code))
                         return code == CURLE_OK && exchange->failure == 0 ? 0 : http_failure(exchange, code);
-                now = now_ns();
+                now = http_clock_ns();
                 if (idle_ns > 0 && bytes_moved(exchange) != moved) {
                         moved = bytes_moved(exchange);
                         idle_until = now + idle_ns;
                 }
-                if (curl_multi_poll(multi, &cancel, extra, wait_ms(now, call->deadline_ns, idle_until), NULL) !=
+                if (curl_multi_poll(multi, &cancel, extra, http_wait_ms(now, call->deadline_ns, idle_until), NULL) !=
                     CURLM_OK)
                         return http_failure(exchange, CURLE_OUT_OF_MEMORY);
-                now = now_ns();
+                now = http_clock_ns();
         }
 }
 
 static int run(struct http_exchange *exchange, const struct sbx_call *call) {
         struct http_line *line = exchange->line;
-        CURLcode code = set_network(exchange);
+        CURLcode code = http_set_network(exchange);
         long request_size = 0;
         int r;
 
@@ -203,7 +208,7 @@ static int run(struct http_exchange *exchange, const struct sbx_call *call) {
                 return http_failure(exchange, code);
         if (curl_multi_add_handle(line->multi, line->easy) != CURLM_OK)
                 return http_failure(exchange, CURLE_OUT_OF_MEMORY);
-        r = transfer(exchange, call);
+        r = http_transfer(exchange, call);
         curl_easy_getinfo(line->easy, CURLINFO_REQUEST_SIZE, &request_size);
         exchange->response->sent = request_size > 0;
         curl_multi_remove_handle(line->multi, line->easy); /* closes what is unfinished */
@@ -217,7 +222,7 @@ int sbx_http_perform(struct sbx_http *http, const struct sbx_http_request *reque
         int r;
 
         *ret_response = (struct sbx_http_response){0};
-        r = http_place_of(request->url, &exchange.place);
+        r = http_place_of(http, request->url, &exchange.place);
         if (r < 0)
                 return http_failure(&exchange, r == -ENOMEM ? CURLE_OUT_OF_MEMORY : CURLE_URL_MALFORMAT);
         r = add_headers(&exchange);

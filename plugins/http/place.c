@@ -7,16 +7,20 @@ static void free_part(char **part) {
 }
 #define _cleanup_part_ __attribute__((cleanup(free_part)))
 
-static void show(const char *scheme, const char *host, const char *port, struct http_place *ret_place) {
+static void show(const struct sbx_http *http, const char *scheme, const char *host, const char *port,
+                 struct http_place *ret_place) {
         char *out = ret_place->text;
 
-        snprintf(out, sizeof(ret_place->text), "%s://%s:%s", scheme, host, port);
+        if (http->unix_socket != NULL)
+                snprintf(out, sizeof(ret_place->text), "unix://%s", http->unix_socket);
+        else
+                snprintf(out, sizeof(ret_place->text), "%s://%s:%s", scheme, host, port);
         for (; *out != '\0'; out++)
                 if ((unsigned char)*out < 0x20 || (unsigned char)*out >= 0x7F)
                         *out = '?';
 }
 
-int http_place_of(const char *url, struct http_place *ret_place) {
+int http_place_of(const struct sbx_http *http, const char *url, struct http_place *ret_place) {
         _cleanup_part_ char *scheme = NULL, *host = NULL, *port = NULL;
         CURLU *parts = curl_url();
         int r = -EINVAL;
@@ -29,7 +33,7 @@ int http_place_of(const char *url, struct http_place *ret_place) {
             curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK && host[0] != '\0' &&
             (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0) &&
             curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK) {
-                show(scheme, host, port, ret_place);
+                show(http, scheme, host, port, ret_place);
                 r = 0;
         }
         curl_url_cleanup(parts);
