@@ -315,15 +315,20 @@ static bool is_gone(const struct scopes *scopes, const char *exec_id) {
         return false;
 }
 
+/* One that is paused does, and takes no exec. */
+static bool runs(struct docker *docker, const char *container_id) {
+        struct container_state state = {0};
+
+        return container_inspect(docker, container_id, NULL, &state, NULL, NULL) < 0 || state.running;
+}
+
 int scope_kill(struct scopes *scopes, const char *container_id, const struct payload *payload, const char *mark,
                const char *exec_id, struct sbx_error *err) {
         struct docker *docker = scopes->docker;
         struct sbx_error why = {0};
         int r = scope_signal(scopes, container_id, payload, mark, 9, &why);
 
-        if (r == -ENOENT || r == -EBUSY)
-                return 0; /* the container is gone, and all in it */
-        if (r == 0 && is_gone(scopes, exec_id))
+        if (r == -ENOENT || (r == -EBUSY && !runs(docker, container_id)) || (r == 0 && is_gone(scopes, exec_id)))
                 return 0;
         /* Sessions in one container can end each other anyway; none may outlive its end. */
         docker_log(docker, SBX_LOG_WARNING,
