@@ -28,8 +28,7 @@ struct docker {
         struct scopes *scopes;
 
         pthread_mutex_t lock; /* protects what follows */
-        uint64_t next_guest;  /* for names */
-        struct docker_guest *guests;
+        uint64_t next_guest;  /* for names and marks */
 };
 
 SBX_PRINTF(3, 4) void docker_log(const struct docker *docker, int level, const char *format, ...);

@@ -223,6 +223,17 @@ int relay_line_resume(struct relay_line *line, struct engine_stream *stream, str
         return 0;
 }
 
+void relay_line_hold(struct relay_line *line, bool hold) {
+        struct relay *relay = line->relay;
+        DOCKER_LOCKED(&relay->lock);
+
+        line->held = hold;
+        if (!atomic_load(&line->dead))
+                relay_line_pump(line);
+        if (relay->look)
+                relay_wake(relay);
+}
+
 void relay_line_kill(struct relay_line *line) {
         DOCKER_LOCKED(&line->relay->lock);
 

@@ -33,6 +33,8 @@ int relay_line_new(struct relay *relay, struct engine_stream *stream, struct sbx
                    struct sbx_error *err);
 /* Takes the stream over. -ESRCH: the line is dead, or has a stream; this one stays the caller's. */
 int relay_line_resume(struct relay_line *line, struct engine_stream *stream, struct sbx_error *err);
+/* While it holds, what the core sends waits, until the interrupt of what runs has arrived. */
+void relay_line_hold(struct relay_line *line, bool hold);
 void relay_line_kill(struct relay_line *line); /* dead from now on: the core sees the end of the stream; idempotent */
 bool relay_line_dead(const struct relay_line *line);
 /* The last of standard error, repaired UTF-8. */

@@ -35,6 +35,8 @@ struct relay_line {
         struct frames from_guest, to_guest;
         size_t first_left;   /* bytes at the start of `out` that are no frames yet */
         bool waiting;        /* for the answer to a request */
+        bool answered;       /* at least one of them */
+        bool held;           /* nothing is taken from the core for now */
         bool core_gone;      /* it closed its end */
         bool ended;          /* the stream is over; what came with it is still on its way to the core */
         bool tell;           /* `ended` is to be called */

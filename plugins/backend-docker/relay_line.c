@@ -5,6 +5,8 @@
 
 #include "relay_internal.h"
 
+#define FRAME_HEAD 5
+#define FRAME_STDERR 0x83
 #define ROUNDS_MAX 16 /* of one line, before others have their turn */
 
 /* ---- what is watched ---- */
@@ -53,6 +55,27 @@ static bool is_idle(const struct relay_line *line) {
                frames_at_boundary(&line->to_guest) && mux_at_boundary(&line->mux);
 }
 
+/* A worker that never spoke: what it wrote instead is the reason, so it goes to the core in a frame. */
+static void add_words(struct relay_line *line) {
+        char text[RELAY_WORDS_MAX];
+        unsigned char head[FRAME_HEAD];
+        size_t size;
+
+        if (line->answered || !frames_at_boundary(&line->from_guest))
+                return;
+        line->answered = true;
+        tail_text(&line->words, text, sizeof(text));
+        size = strlen(text);
+        if (size == 0)
+                return;
+        for (int i = 0; i < 4; i++)
+                head[i] = (unsigned char)(size >> (8 * i));
+        head[4] = FRAME_STDERR;
+        if (pending_add(&line->in, (struct sbx_bytes){head, sizeof(head)}) == 0 &&
+            pending_add(&line->in, (struct sbx_bytes){text, size}) < 0)
+                pending_drop(&line->in, pending_size(&line->in)); /* half a frame is worse than none */
+}
+
 /* The core has all that came before the stream ended. */
 static void finish(struct relay_line *line) {
         line->ended = false;
@@ -67,8 +90,10 @@ static void finish(struct relay_line *line) {
 static void answer_passed(void *data, uint8_t type) {
         struct relay_line *line = data;
 
-        if (frame_is_answer(type))
-                line->waiting = false;
+        if (!frame_is_answer(type))
+                return;
+        line->waiting = false;
+        line->answered = true;
 }
 
 static void request_passed(void *data, uint8_t type) {
@@ -145,7 +170,7 @@ static bool receive_from_core(struct relay_line *line) {
         unsigned char *chunk = line->relay->chunk;
         ssize_t n;
 
-        if (line->control_fd < 0 || line->core_gone || line->stream == NULL || line->ended || room == 0)
+        if (line->control_fd < 0 || line->core_gone || line->held || line->stream == NULL || line->ended || room == 0)
                 return false;
         n = recv(line->control_fd, chunk, room < RELAY_CHUNK ? room : RELAY_CHUNK, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
@@ -194,7 +219,7 @@ static void watch_both(struct relay_line *line) {
                 watch(line, engine_stream_fd(line->stream), &line->stream_events, stream);
         }
         if (line->control_fd >= 0) {
-                bool listens = line->stream != NULL && !line->ended && pending_room(&line->out) > 0;
+                bool listens = line->stream != NULL && !line->ended && !line->held && pending_room(&line->out) > 0;
 
                 if (!line->core_gone)
                         control = (listens ? EPOLLIN : 0) | (pending_size(&line->in) > 0 ? EPOLLOUT : 0);
@@ -213,6 +238,10 @@ void relay_line_pump(struct relay_line *line) {
                 moved = send_to_guest(line) || moved;
         }
         line->again = moved;
+        if (line->ended) {
+                add_words(line);
+                send_to_core(line);
+        }
         if (line->ended && pending_size(&line->in) == 0) {
                 finish(line);
                 line->again = false;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a guest comes to be. */
+#include "guest.h"
+
+#include <inttypes.h>
+#include <sys/eventfd.h>
+
+#include "owner.h"
+#include "scope.h"
+#include "util.h"
+
+#define NAME_MAX_BYTES 128
+
+static void cleanup_labels(char ***labels) {
+        owner_labels_free(*labels);
+}
+
+/* "snipara-sandbox-<first digits of the owner>-<label>-<number>": to be read by people, and never the same twice. */
+static void make_name(char name[NAME_MAX_BYTES], const struct docker *docker, const char *label, uint64_t number) {
+        int n = snprintf(name, NAME_MAX_BYTES, "snipara-sandbox-%.12s-%.60s-%" PRIu64, docker->id, label, number);
+
+        for (int i = 0; i < n && i < NAME_MAX_BYTES - 1; i++)
+                if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-", name[i]) == NULL)
+                        name[i] = '_';
+}
+
+static uint64_t next_number(struct docker *docker) {
+        DOCKER_LOCKED(&docker->lock);
+
+        return ++docker->next_guest;
+}
+
+int guest_attach(struct docker_guest *guest, const struct sbx_call *call, struct engine_stream **ret_stream,
+                 struct sbx_error *err) {
+        char path[CONTAINER_ID_MAX + 80];
+
+        snprintf(path, sizeof(path), "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1", guest->container);
+        return engine_stream_open(guest->docker->engine, "POST", path, NULL, call, ret_stream, err);
+}
+
+static int make_line(struct docker_guest *guest, struct engine_stream *stream, struct sbx_guest *ret_guest,
+                     struct sbx_error *err) {
+        const struct relay_end end = {.data = guest, .ended = guest_stream_ended};
+        int control_fd = -1, exit_fd = -1;
+        int r = relay_line_new(guest->docker->relay, stream, guest->payload->bytes, &end, &guest->line, &control_fd,
+                               &exit_fd, err);
+
+        if (r < 0) {
+                engine_stream_free(stream);
+                return r;
+        }
+        ret_guest->control_fd = control_fd;
+        ret_guest->exit_fd = exit_fd;
+        return 0;
+}
+
+/* A container of its own. Attached before it is started, so that nothing it says is lost. */
+static int start_container(struct docker_guest *guest, const struct container_wish *wish, const struct sbx_call *call,
+                           struct sbx_guest *ret_guest, struct sbx_error *err) {
+        struct docker *docker = guest->docker;
+        struct engine_stream *stream = NULL;
+        int r = container_create(docker, wish, call, guest->container, err);
+
+        if (r == 0)
+                r = guest_attach(guest, call, &stream, err);
+        if (r == 0)
+                r = make_line(guest, stream, ret_guest, err);
+        if (r == 0)
+                r = container_start(docker, guest->container, call, err);
+        return r;
+}
+
+/* A worker in a container that is there already, or is made for the first of them. */
+static int start_worker(struct docker_guest *guest, const struct container_wish *wish, const char *owner,
+                        const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err) {
+        struct docker *docker = guest->docker;
+        struct engine_stream *stream = NULL;
+        int r = scope_container(docker->scopes, wish->runtime, wish->payload, wish->image, owner, call,
+                                guest->container, err);
+
+        if (r == 0)
+                r = scope_worker(docker->scopes, guest->container, wish->payload, guest->mark, call, &stream,
+                                 guest->exec, err);
+        return r == 0 ? make_line(guest, stream, ret_guest, err) : r;
+}
+
+/* What the engine says of the container that runs; nothing is handed out before that was seen. */
+static int make_report(struct docker_guest *guest, const struct container_wish *wish, const struct sbx_call *call,
+                       struct sbx_error *err) {
+        struct container_state state = {0};
+        _cleanup_json_ json_t *inspected = NULL;
+        int r = container_inspect(guest->docker, guest->container, call, &state, &inspected, err);
+
+        if (r < 0)
+                return r;
+        if (!state.exists || !state.running) {
+                char words[RELAY_WORDS_MAX / 8], hint[SBX_ERROR_HINT_MAX];
+
+                relay_line_words(guest->line, words, sizeof(words));
+                snprintf(hint, sizeof(hint), "It wrote: %.400s", words);
+                return sbx_error_set(err, -EIO, DOCKER_ORIGIN,
+                                     words[0] != '\0' ? hint : "Run `snipara-sandbox doctor`.",
+                                     "a container of %s ended as soon as it was started", wish->runtime->image);
+        }
+        r = container_report(guest->docker, wish, inspected, &guest->report, err);
+        if (r == 0)
+                r = usage_source_new(guest->docker, guest->container, state.pid, &guest->usage);
+        if (r == -ENOMEM)
+                sbx_error_set(err, r, DOCKER_ORIGIN, NULL, "out of memory");
+        return r;
+}
+
+static int start(struct docker_guest *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                 struct sbx_guest *ret_guest, struct sbx_error *err) {
+        struct docker *docker = guest->docker;
+        enum docker_scope scope = docker->options.scope;
+        _cleanup_(cleanup_labels) char **labels = NULL;
+        char image[IMAGE_ID_MAX], name[NAME_MAX_BYTES];
+        const char *label = spec->label != NULL ? spec->label : "guest";
+        uint64_t number = next_number(docker);
+        struct container_wish wish = {.image = image, .name = name, .keeper = scope != DOCKER_SCOPE_SESSION};
+        int r = docker_runtime_find(&docker->options, spec->runtime, spec->runtime_version, &guest->runtime, err);
+
+        if (r == 0)
+                r = payload_get(docker->payloads, guest->runtime->family, &guest->payload, err);
+        if (r == 0)
+                r = image_get(docker->images, guest->runtime, call, image, err);
+        if (r == 0)
+                r = owner_labels(docker->owner, scope, label, NULL, &labels, err);
+        if (r < 0)
+                return r;
+        make_name(name, docker, label, number);
+        snprintf(guest->mark, sizeof(guest->mark), "%s-%" PRIu64, docker->id, number);
+        wish.runtime = guest->runtime;
+        wish.payload = guest->payload;
+        wish.labels = (const char *const *)labels;
+        if (scope == DOCKER_SCOPE_SESSION)
+                wish.limits = spec->limits;
+        guest->limits = container_limits_of(&docker->options, &wish.limits);
+        r = scope == DOCKER_SCOPE_SESSION
+                    ? start_container(guest, &wish, call, ret_guest, err)
+                    : start_worker(guest, &wish,
+                                   spec->struct_size >= sizeof(*spec) && spec->owner != NULL ? spec->owner : "", call,
+                                   ret_guest, err);
+        return r == 0 ? make_report(guest, &wish, call, err) : r;
+}
+
+static struct docker_guest *guest_new(struct docker *docker) {
+        struct docker_guest *guest = calloc(1, sizeof(*guest));
+
+        if (guest == NULL)
+                return NULL;
+        guest->docker = docker;
+        guest->last = (struct sbx_guest_usage){.struct_size = sizeof(guest->last), .exit_code = INT32_MIN};
+        guest->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (guest->cancel_fd < 0) {
+                free(guest);
+                return NULL;
+        }
+        pthread_mutex_init(&guest->kill_lock, NULL);
+        pthread_mutex_init(&guest->lock, NULL);
+        pthread_cond_init(&guest->changed, NULL);
+        return guest;
+}
+
+int docker_guest_start(void *instance, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                       struct sbx_guest *ret_guest, struct sbx_error *err) {
+        struct docker *docker = instance;
+        struct sbx_guest started = {.control_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .exit_fd = -1};
+        struct docker_guest *guest;
+        int r;
+
+        if (docker->engine == NULL)
+                return sbx_error_set(err, -EINVAL, DOCKER_ORIGIN, NULL, "this backend was not started");
+        guest = guest_new(docker);
+        if (guest == NULL)
+                return sbx_error_set(err, -EAGAIN, DOCKER_ORIGIN, "Raise the limit of open files (ulimit -n).",
+                                     "no memory or descriptor for a guest");
+        r = start(guest, spec, call, &started, err);
+        if (r < 0) {
+                close_fd(&started.control_fd);
+                close_fd(&started.exit_fd);
+                docker_guest_close(docker, guest);
+                return r;
+        }
+        ret_guest->control_fd = started.control_fd;
+        ret_guest->stdout_fd = ret_guest->stderr_fd = -1;
+        ret_guest->exit_fd = started.exit_fd;
+        ret_guest->handle = guest;
+        ret_guest->report = (struct sbx_bytes){guest->report, strlen(guest->report)};
+        return 0;
+}
