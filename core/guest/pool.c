@@ -38,6 +38,7 @@ struct sbx_pool {
         pthread_mutex_t lock; /* protects what follows */
         pthread_cond_t wake;
         bool running, stopping;
+        bool unwanted; /* the backend makes no guests without knowing for whom */
         pthread_t thread;
         unsigned ready_count;
         uint64_t starts, taken_ns; /* taken_ns: when the last take was */
@@ -114,7 +115,7 @@ static int make_guest(struct sbx_pool *pool, uint64_t number, struct sbx_guest_p
  * processors with the very execution that somebody waits for, and doubles its time on a small machine. */
 static bool wait_for_demand(struct sbx_pool *pool, uint64_t not_before_ns) {
         for (;;) {
-                bool wanted = pool->ready_count < pool->size;
+                bool wanted = pool->ready_count < pool->size && !pool->unwanted;
                 uint64_t quiet_ns = pool->ready_count > 0 ? pool->taken_ns + QUIET_NS : 0;
                 uint64_t begin_ns = quiet_ns > not_before_ns ? quiet_ns : not_before_ns;
 
@@ -145,9 +146,11 @@ static void *refill(void *data) {
 
                 pthread_mutex_unlock(&pool->lock);
                 r = make_guest(pool, number, &guest, &err);
-                note_start(pool, r, &err, r == -ECANCELED);
+                note_start(pool, r, &err, r == -ECANCELED || r == -ENODATA);
                 pthread_mutex_lock(&pool->lock);
-                if (r == 0) {
+                if (r == -ENODATA) {
+                        pool->unwanted = true;
+                } else if (r == 0) {
                         pool->ready[pool->ready_count++] = guest;
                         backoff = not_before = 0;
                 } else if (!pool->stopping) {
@@ -311,7 +314,7 @@ int sbx_pool_ready(struct sbx_pool *pool, struct sbx_error *err) {
                         *err = pool->failure;
                 return pool->failure.code;
         }
-        if (pool->started ||
+        if (pool->started || pool->unwanted ||
             pool->size == 0) /* without a pool every session starts a guest: there is nothing to wait for */
                 return 0;
         return sbx_error_set(err, -EAGAIN, ORIGIN, "Ask again in a moment.", "%s: the first session is being prepared",

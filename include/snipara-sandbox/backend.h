@@ -34,8 +34,9 @@ struct sbx_guest_spec {
         const char *runtime_version; /* "3.12", "20"; NULL: the backend's default */
         struct sbx_limits limits;
         /* Since ABI 1.3. Whose session it is, for backends that give an owner one guest environment for all of his
-         * sessions: UTF-8 of at most 256 bytes, compared byte by byte, never shown to another; NULL or "": the local
-         * user. */
+         * sessions: UTF-8 of at most 256 bytes, compared byte by byte, never shown to another; "": the local user.
+         * NULL: nobody's yet, a guest that is made ahead of demand; a backend that has to know answers -ENODATA, and is
+         * asked no more for such. */
         const char *owner;
 };
 

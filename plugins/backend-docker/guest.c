@@ -119,7 +119,14 @@ static int start(struct docker_guest *guest, const struct sbx_guest_spec *spec, 
         const char *label = spec->label != NULL ? spec->label : "guest";
         uint64_t number = next_number(docker);
         struct container_wish wish = {.image = image, .name = name, .keeper = scope != DOCKER_SCOPE_SESSION};
-        int r = docker_runtime_find(&docker->options, spec->runtime, spec->runtime_version, &guest->runtime, err);
+        const char *owner = spec->struct_size >= sizeof(*spec) ? spec->owner : "";
+        int r;
+
+        /* A worker that is made ahead would be in the container of somebody else. */
+        if (owner == NULL && scope == DOCKER_SCOPE_AGENT)
+                return sbx_error_set(err, -ENODATA, DOCKER_ORIGIN, NULL,
+                                     "scope \"agent\" makes no guest without knowing for whom");
+        r = docker_runtime_find(&docker->options, spec->runtime, spec->runtime_version, &guest->runtime, err);
 
         if (r == 0)
                 r = payload_get(docker->payloads, guest->runtime->family, &guest->payload, err);
@@ -139,9 +146,7 @@ static int start(struct docker_guest *guest, const struct sbx_guest_spec *spec, 
         guest->limits = container_limits_of(&docker->options, &wish.limits);
         r = scope == DOCKER_SCOPE_SESSION
                     ? start_container(guest, &wish, call, ret_guest, err)
-                    : start_worker(guest, &wish,
-                                   spec->struct_size >= sizeof(*spec) && spec->owner != NULL ? spec->owner : "", call,
-                                   ret_guest, err);
+                    : start_worker(guest, &wish, owner != NULL ? owner : "", call, ret_guest, err);
         return r == 0 ? make_report(guest, &wish, call, err) : r;
 }
 

@@ -66,6 +66,8 @@ static int plain_start(void *state, const struct sbx_guest_spec *spec, const str
         int control[2] = {-1, -1}, out[2] = {-1, -1}, errors[2] = {-1, -1};
         struct plain_guest *guest;
 
+        if (backend->needs_owner && spec->owner == NULL)
+                return sbx_error_set(err, -ENODATA, "plain", NULL, "whose is it?");
         if (atomic_fetch_sub(&backend->fail, 1) > 0)
                 return sbx_error_set(err, -EAGAIN, "plain", NULL, "told to fail");
         atomic_store(&backend->fail, 0);

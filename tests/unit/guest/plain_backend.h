@@ -15,6 +15,7 @@ struct plain_backend {
         bool deaf;               /* guest_interrupt does nothing */
         bool oom;                /* guest_usage says that the memory limit killed something, once the guest is dead */
         atomic_int fail;         /* so many starts fail */
+        bool needs_owner;        /* none is started for nobody */
         atomic_int started, closed, interrupts, limited;
         atomic_int measured; /* guest_usage calls: two for each execution */
         struct sbx_backend_ops ops;

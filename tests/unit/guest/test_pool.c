@@ -155,6 +155,26 @@ static void failures_are_told_and_retried(void **state) {
         sbx_pool_free(pool); /* also while the thread waits */
 }
 
+static void nothing_is_made_ahead_for_nobody(void **state) {
+        struct plain_backend backend = {.needs_owner = true};
+        struct sbx_pool *pool = new_pool(&backend, 2);
+        struct sbx_guest_spec spec = plain_spec;
+        struct sbx_metrics metrics = {0};
+
+        sbx_pool_measure(pool, &metrics);
+        spec.owner = "token:ann";
+        sbx_pool_warm(pool);
+        for (int i = 0; i < 60000 && sbx_pool_ready(pool, NULL) != 0; i++)
+                usleep(1000);
+        assert_int_equal(sbx_pool_ready(pool, NULL), 0);
+        sbx_guest_free(take(pool, &spec));
+        usleep(300 * 1000);
+        assert_int_equal(atomic_load(&backend.started), 1);
+        sbx_pool_free(pool);
+        assert_int_equal(metrics.pool_misses, 1);
+        assert_int_equal(metrics.guest_failures, 0);
+}
+
 /* Until sbx_pool_ready answers that. */
 static void wait_until_ready_is(struct sbx_pool *pool, int wanted) {
         for (int i = 0; i < 60000 && sbx_pool_ready(pool, NULL) != wanted; i++)
@@ -297,6 +317,7 @@ int main(void) {
                 cmocka_unit_test(other_runtimes_are_started_afresh),
                 cmocka_unit_test(dead_guests_are_not_handed_out),
                 cmocka_unit_test(failures_are_told_and_retried),
+                cmocka_unit_test(nothing_is_made_ahead_for_nobody),
                 cmocka_unit_test(warms_before_the_first_take),
                 cmocka_unit_test(tells_why_it_is_not_ready),
                 cmocka_unit_test(is_ready_without_a_pool),
