@@ -143,18 +143,8 @@ static inline int plugin_host_append(struct sbx_host_state *self, struct sbx_out
         return 0;
 }
 
-/* Loads `path` into `state`, with the services set. False: it can't be loaded (standard error says why). */
-static inline bool plugin_host_load(struct sbx_host_state *state, const char *path, int argc, char **argv) {
-        const struct sbx_plugin *(*entry)(void);
-        void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        void *symbol = handle != NULL ? dlsym(handle, SBX_PLUGIN_ENTRY_SYMBOL) : NULL;
-
-        if (symbol == NULL) {
-                fprintf(stderr, "%s can't be loaded: %s\n", path, dlerror());
-                return false;
-        }
-        memcpy(&entry, &symbol, sizeof(entry));
-        *state = (struct sbx_host_state){.argc = argc, .argv = argv, .plugin = entry()};
+/* What the plugin may ask of `state`, whose arguments and plugin are set. */
+static inline void plugin_host_services(struct sbx_host_state *state) {
         state->services = (struct sbx_host){
                 .struct_size = sizeof(struct sbx_host),
                 .abi_major = SBX_ABI_MAJOR,
@@ -175,5 +165,20 @@ static inline bool plugin_host_load(struct sbx_host_state *state, const char *pa
                 .setting = plugin_host_setting,
                 .environment = plugin_host_environment,
         };
+}
+
+/* Loads `path` into `state`, with the services set. False: it can't be loaded (standard error says why). */
+static inline bool plugin_host_load(struct sbx_host_state *state, const char *path, int argc, char **argv) {
+        const struct sbx_plugin *(*entry)(void);
+        void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        void *symbol = handle != NULL ? dlsym(handle, SBX_PLUGIN_ENTRY_SYMBOL) : NULL;
+
+        if (symbol == NULL) {
+                fprintf(stderr, "%s can't be loaded: %s\n", path, dlerror());
+                return false;
+        }
+        memcpy(&entry, &symbol, sizeof(entry));
+        *state = (struct sbx_host_state){.argc = argc, .argv = argv, .plugin = entry()};
+        plugin_host_services(state);
         return true;
 }

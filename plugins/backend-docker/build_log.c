@@ -42,10 +42,12 @@ static void add_character(struct build_log *log, char character) {
 
 /* "Step 3/8 : RUN ..." of Docker, "STEP 3/8: RUN ..." of Podman. */
 static void take_step(struct build_log *log, const char *line) {
-        size_t length = strspn(line + 5, "0123456789/");
+        size_t length;
 
-        if ((strncmp(line, "Step ", 5) == 0 || strncmp(line, "STEP ", 5) == 0) && length > 0 &&
-            length < sizeof(log->step))
+        if (strncmp(line, "Step ", 5) != 0 && strncmp(line, "STEP ", 5) != 0)
+                return;
+        length = strspn(line + 5, "0123456789/");
+        if (length > 0 && length < sizeof(log->step))
                 snprintf(log->step, sizeof(log->step), "%.*s", (int)length, line + 5);
 }
 
@@ -70,8 +72,7 @@ static void take_line(struct build_log *log, const char *text) {
 }
 
 void build_log_add(struct build_log *log, const char *text) {
-        if (strlen(text) > 5)
-                take_step(log, text);
+        take_step(log, text);
         take_line(log, text);
         while (*text != '\0') {
                 char character;

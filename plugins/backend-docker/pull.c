@@ -203,6 +203,14 @@ static int make_header(const struct docker *docker, const char *image, char **re
         return 0;
 }
 
+/* Without which of the engine's own requests they answer. */
+static const char *registry_words(const char *message) {
+        static const char request[] = "/images/create: ";
+        const char *found = strstr(message, request);
+
+        return found != NULL ? found + strlen(request) : message;
+}
+
 /* An engine that did not answer at all says so itself. */
 static bool is_the_engines(int code) {
         return code == -ETIMEDOUT || code == -ECANCELED || code == -ENOMEM || code == -ECONNREFUSED ||
@@ -244,6 +252,6 @@ int image_pull(struct docker *docker, const char *image, const struct sbx_call *
         if (r < 0 && is_the_engines(r))
                 return sbx_error_set(err, r, DOCKER_ORIGIN, own.hint, "while pulling %s: %s", image, own.message);
         if (r < 0)
-                return explain(&pull, docker, &reference, reason_of(own.message, r), own.message, err);
+                return explain(&pull, docker, &reference, reason_of(own.message, r), registry_words(own.message), err);
         return 0;
 }
