@@ -204,7 +204,7 @@ def _os_message(error):
     return f"{error.strerror}: {error.filename!r}" if error.filename is not None else error.strerror
 
 
-def main():
+def main(serve=serve):
     """A worker in a process of its own. SBX_CONTROL_FD: "3", or "0,1" for a stream that is two descriptors."""
     numbers = [int(text) for text in os.environ.pop("SBX_CONTROL_FD").split(",")]
     prepare()

@@ -31,13 +31,15 @@ class Lost(Exception):
 class Guest:
     """A worker and the host's end of it."""
 
+    code, roots = _CODE, (ROOT,)  # of the worker: another one's tests have others
+
     def __init__(self, framed=False, cwd=None, env=None, options=("-I", "-S"), greet=True, prefix=()):
         ours, theirs = socket.socketpair()
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
         environment = {"PATH": "/usr/bin:/bin", "SBX_CONTROL_FD": str(theirs.fileno()), **(env or {})}
         self.process = subprocess.Popen(
-            [*prefix, PYTHON, *options, "-c", _CODE, ROOT],
+            [*prefix, *self.command(options)],
             stdin=subprocess.DEVNULL,
             stdout=out_write,
             stderr=err_write,
@@ -62,6 +64,10 @@ class Guest:
             self.send(HELLO, {"protocol": 1, "session": "test", "framed_output": framed})
             kind, self.ready, _blob = self.wait()
             assert kind == READY, kind
+
+    def command(self, options):
+        """What is started; workers in other languages have their own."""
+        return [PYTHON, *options, "-c", self.code, *self.roots]
 
     def __enter__(self):
         return self

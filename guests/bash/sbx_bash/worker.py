@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker's entry points and its loop: one request after another until the host closes the stream."""
+
+import os
+from errno import errorcode
+
+from sbx_guest import files, frames, jsontext
+from sbx_guest import worker as python_worker
+from sbx_guest.text import class_name, safe_str
+
+from . import execute as execution
+from . import processes, variables
+from .interrupts import Noted
+from .session import Session
+from .shell import Gone, Unusable
+
+PROTOCOL = 1
+_FILE_MAX = 64 << 20
+_UNUSABLE = 78  # EX_CONFIG of sysexits.h
+
+
+def serve(control_fd, before_ready=None):
+    """Serves a session over ``control_fd``, which it takes over: a descriptor, or one to read and one to write.
+
+    Waits for `hello`, then calls ``before_ready``; returns when the host closed the stream, and does not return when
+    there is no bash, or when it ended.
+    """
+    read_fd, write_fd = control_fd if isinstance(control_fd, tuple) else (control_fd, control_fd)
+    interrupts = Noted()
+    interrupts.reset()
+    channel = frames.Channel(read_fd, write_fd, interrupts)
+    frame = channel.receive()
+    if frame is None:
+        return
+    if frame[0] != frames.HELLO:
+        raise frames.ProtocolError("the first frame is not `hello`")
+    if before_ready is not None:
+        before_ready()
+    try:
+        session = Session(channel, interrupts, jsontext.loads(frame[1]).get("framed_output") is True)
+    except (Unusable, Gone) as error:
+        text = str(error) if isinstance(error, Unusable) else f"bash ended with code {error.code} when it was started"
+        os.write(2, text.encode("utf-8", "replace"))
+        os._exit(_UNUSABLE)
+    worker = Worker(session)
+    channel.send(frames.READY, jsontext.dumps(_introduction(session)))
+    try:
+        worker.loop()
+    except Gone as error:
+        session.write_error(
+            b"bash: the shell of this session ended with code %d (exec, or a signal), and its variables with it\n" % error.code
+        )
+        session.streams.flush()
+        os._exit(error.code & 0xFF)
+
+
+def _introduction(session):
+    return {
+        "protocol": PROTOCOL,
+        "runtime": "bash",
+        "version": session.shell.version,
+        "implementation": "bash",
+        "features": ["files", "tools"],
+    }
+
+
+class Worker:
+    """Answers requests about one session."""
+
+    def __init__(self, session):
+        self.session = session
+        self._handlers = {
+            frames.EXEC: self._exec,
+            frames.GET: self._get,
+            frames.SET: self._set,
+            frames.CLEAR: self._clear,
+            frames.FILE_READ: self._file_read,
+            frames.FILE_WRITE: self._file_write,
+            frames.FILE_LIST: self._file_list,
+        }
+
+    def loop(self):
+        """Until the host closes the stream."""
+        channel = self.session.channel
+        while True:
+            frame = channel.receive()
+            if frame is None:
+                return
+            kind, payload = frame
+            if kind == frames.TOOL_RESULT:
+                continue  # nobody waits for it
+            answer, blob = self._handlers[kind](payload)
+            frame = payload = None
+            channel.send(frames.RESULT, jsontext.dumps(answer), blob)
+            answer = blob = None
+            processes.bury(self.session.shell.pid)
+
+    def _exec(self, payload):
+        header, source = frames.split(payload)
+        return execution.execute(self.session, jsontext.loads(header), source)
+
+    def _guarded(self, request, function, *arguments):
+        """Runs a request other than `exec`: what the function returns is the rest of the answer, and the blob."""
+        answer = {"id": request["id"], "end": "ok"}
+        try:
+            rest, blob = self.session.interruptible(function, *arguments)
+        except (OSError, ValueError, MemoryError) as error:
+            answer["end"] = "memory" if isinstance(error, MemoryError) else "error"
+            message = jsontext.clean(_message(error))
+            answer["error"] = {"type": class_name(type(error)), "message": message, "traceback": None}
+            if isinstance(error, OSError) and type(error.errno) is int and error.errno in errorcode:
+                answer["error"]["errno"] = errorcode[error.errno]
+            return answer, b""
+        answer.update(rest)
+        return answer, blob
+
+    def _get(self, payload):
+        request = jsontext.loads(payload)
+        return self._guarded(request, self._read_variables, request.get("names"))
+
+    def _read_variables(self, wanted):
+        shell = self.session.shell
+        there = shell.run_own().names
+        if wanted is None:
+            names = variables.user_names(there, shell.known)
+        else:
+            names = [name for name in wanted if variables.is_name(name) and name in there]
+        told, omitted = variables.describe_all(shell.show(names) if names else [])
+        return ({"variables": told, "omitted": omitted} if omitted else {"variables": told}), b""
+
+    def _set(self, payload):
+        request = jsontext.loads(payload)
+        return self._guarded(request, self._set_variable, request["name"], request["value"])
+
+    def _set_variable(self, name, value):
+        if not variables.is_name(name) or (name.startswith("__") and name.endswith("__")) or name.startswith("__sbx_"):
+            raise ValueError(f"{safe_str(name, 200)!r} is not a name that a variable of bash can have")
+        code, shown = variables.assignment(name, value)
+        session = self.session
+        record = session.shell.run_own(code.encode("utf-8"))
+        if record.line != "1":
+            raise ValueError(f"{name} can't be set: {bytes(session.shell.errors).decode('utf-8', 'replace').strip()}")
+        answer = {"repr": variables.cap(jsontext.clean(shown), 64 << 10)}
+        session.note_names(record, answer)
+        return answer, b""
+
+    def _clear(self, payload):
+        return self._guarded(jsontext.loads(payload), self._start_again)
+
+    def _start_again(self):
+        session = self.session
+        session.restart()
+        answer = {}
+        session.note_names(session.shell.run_own(), answer)
+        return answer, b""
+
+    def _file_read(self, payload):
+        request = jsontext.loads(payload)
+        return self._guarded(request, self._read_file, request["path"], min(request["max_bytes"], _FILE_MAX))
+
+    def _read_file(self, path, max_bytes):
+        content = files.read(self.session.workspace, path, max_bytes)
+        return {"size": len(content)}, content
+
+    def _file_write(self, payload):
+        header, content = frames.split(payload)
+        request = jsontext.loads(header)
+        return self._guarded(request, self._write_file, request["path"], content)
+
+    def _write_file(self, path, content):
+        files.write(self.session.workspace, path, content)
+        return {"size": len(content)}, b""
+
+    def _file_list(self, payload):
+        request = jsontext.loads(payload)
+        return self._guarded(request, self._list_files, request["path"])
+
+    def _list_files(self, path):
+        found, truncated = files.listing(self.session.workspace, path)
+        return {"files": found, "truncated": truncated}, b""
+
+
+def _message(error):
+    """Text of an OSError with the path, which strerror alone lacks."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return safe_str(error, 4096)
+    return f"{error.strerror}: {error.filename!r}" if error.filename is not None else error.strerror
+
+
+def main():
+    """A worker in a process of its own; SBX_CONTROL_FD as for the Python worker."""
+    python_worker.main(serve)
+
+
+if __name__ == "__main__":
+    main()
