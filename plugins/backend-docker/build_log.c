@@ -40,40 +40,71 @@ static void add_character(struct build_log *log, char character) {
         log->text[log->size] = '\0';
 }
 
-/* "Step 3/8 : RUN ..." of Docker, "STEP 3/8: RUN ..." of Podman. */
+/* "Step 3/8 : RUN ..." of Docker, "STEP 3/8: RUN ..." of Podman. What the steps before it said is no longer of
+ * interest.
+ */
 static void take_step(struct build_log *log, const char *line) {
         size_t length;
 
         if (strncmp(line, "Step ", 5) != 0 && strncmp(line, "STEP ", 5) != 0)
                 return;
         length = strspn(line + 5, "0123456789/");
-        if (length > 0 && length < sizeof(log->step))
-                snprintf(log->step, sizeof(log->step), "%.*s", (int)length, line + 5);
+        if (length == 0 || length >= sizeof(log->step))
+                return;
+        snprintf(log->step, sizeof(log->step), "%.*s", (int)length, line + 5);
+        log->size = 0;
+        log->text[0] = '\0';
+}
+
+/* What engines say of their own layers and containers. */
+static bool is_machinery(const char *line) {
+        static const char *const beginnings[] = {
+                "--->",  "-->", "Removing intermediate", "COMMIT ", "Successfully built ", "Successfully tagged ",
+                "LABEL "};
+
+        for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+                if (strncmp(line, beginnings[i], strlen(beginnings[i])) == 0)
+                        return true;
+        return false;
+}
+
+static const char *without_step(const char *line) {
+        if (strncmp(line, "Step ", 5) == 0 || strncmp(line, "STEP ", 5) == 0) {
+                line += 5 + strspn(line + 5, "0123456789/");
+                line += strspn(line, " :");
+        }
+        return line;
 }
 
 static void take_line(struct build_log *log, const char *text) {
-        const char *begin = text + strspn(text, " \r\n\t"), *last = begin;
+        const char *last = text + strspn(text, " \r\n\t");
+        size_t size;
 
-        for (const char *at = begin; *at != '\0'; at += strcspn(at, "\r\n"), at += strspn(at, "\r\n"))
+        for (const char *at = last; *at != '\0'; at += strspn(at, "\r\n")) {
                 last = at;
-        if (*last != '\0' && (unsigned char)*last > 0x20) {
-                size_t size = strcspn(last, "\r\n\033");
-
-                if (size >= sizeof(log->line))
-                        size = sizeof(log->line) - 1;
-                while (size > 0 && ((unsigned char)last[size] & 0xC0) == 0x80)
-                        size--; /* no half of a character */
-                memcpy(log->line, last, size);
-                log->line[size] = '\0';
-                for (char *at = log->line; *at != '\0'; at++)
-                        if (iscntrl((unsigned char)*at))
-                                *at = ' ';
+                at += strcspn(at, "\r\n");
         }
+        last = without_step(last + strspn(last, " "));
+        if ((unsigned char)*last <= 0x20 || is_machinery(last))
+                return;
+        size = strcspn(last, "\r\n\033");
+        if (size >= sizeof(log->line))
+                size = sizeof(log->line) - 1;
+        while (size > 0 && ((unsigned char)last[size] & 0xC0) == 0x80)
+                size--; /* no half of a character */
+        memcpy(log->line, last, size);
+        log->line[size] = '\0';
+        for (char *at = log->line; *at != '\0'; at++)
+                if (iscntrl((unsigned char)*at))
+                        *at = ' ';
 }
 
 void build_log_add(struct build_log *log, const char *text) {
         take_step(log, text);
         take_line(log, text);
+        if (is_machinery(text + strspn(text, " ")))
+                return;
+        text = without_step(text);
         while (*text != '\0') {
                 char character;
 

@@ -167,7 +167,8 @@ static int wanted_names(struct docker *docker, const struct sbx_call *call, json
                 r = prepared_name(docker, facts.id, name, sizeof(name), err);
                 if (r < 0)
                         return r;
-                if (json_object_set_new(names, name, json_string(runtime->name)) < 0)
+                if (json_object_get(names, name) == NULL &&
+                    json_object_set_new(names, name, json_string(runtime->name)) < 0)
                         return nomem(err);
         }
         *ret_names = json_incref(names);

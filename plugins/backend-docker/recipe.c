@@ -122,8 +122,7 @@ static int run_extras(const struct recipe *recipe) {
 /* ARG is a variable of the build alone. */
 static void begin(const struct recipe *recipe, bool with_files) {
         static const char *const variables[] = {"PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
-                                                "PIP_NO_CACHE_DIR=1",          "PIP_NO_INPUT=1",
-                                                "PIP_PROGRESS_BAR=off",        "PIP_ROOT_USER_ACTION=ignore"};
+                                                "PIP_NO_CACHE_DIR=1", "PIP_ROOT_USER_ACTION=ignore"};
         const char *target = recipe->options->workspace_target;
 
         fputs("USER 0:0\n", recipe->out);
