@@ -49,15 +49,21 @@
         "    return entry.main\n"                                                                                      \
         "boot()()\n"
 
-/* Files require each other by relative paths, and Node's modules by their names. */
+/* Files require each other by relative paths, and Node's modules by their names. The worker starts a second Node in the
+ * same way, over another descriptor: so it gets what was read (require.payload). */
 #define NODE_BOOT                                                                                                      \
         "'use strict';\n"                                                                                              \
         "const fs = require('fs'), path = require('path').posix, vm = require('vm');\n"                                \
+        "const fd = parseInt(process.env.SBX_CONTROL_FD, 10);\n"                                                       \
+        "if (parseInt(process.versions.node, 10) < 18) {\n"                                                            \
+        "  fs.writeSync(2, 'the image has Node ' + process.versions.node + '; 18 is needed');\n"                       \
+        "  process.exit(78);\n"                                                                                        \
+        "}\n"                                                                                                          \
         "const take = (size) => {\n"                                                                                   \
         "  const data = Buffer.alloc(size);\n"                                                                         \
         "  for (let have = 0; have < size;) {\n"                                                                       \
         "    let count;\n"                                                                                             \
-        "    try { count = fs.readSync(0, data, have, size - have, null); } catch (error) {\n"                         \
+        "    try { count = fs.readSync(fd, data, have, size - have, null); } catch (error) {\n"                        \
         "      if (error.code !== 'EAGAIN') throw error;\n"                                                            \
         "      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);\n"                                     \
         "      continue;\n"                                                                                            \
@@ -67,7 +73,8 @@
         "  }\n"                                                                                                        \
         "  return data;\n"                                                                                             \
         "};\n"                                                                                                         \
-        "const told = JSON.parse(take(take(4).readUInt32LE(0)).toString('utf8'));\n"                                   \
+        "const head = take(4), body = take(head.readUInt32LE(0));\n"                                                   \
+        "const told = JSON.parse(body.toString('utf8'));\n"                                                            \
         "const files = new Map(Object.entries(told.files)), loaded = new Map();\n"                                     \
         "const find = (name) => [name, name + '.js', name + '/index.js'].find((file) => files.has(file));\n"           \
         "const load = (file) => {\n"                                                                                   \
@@ -78,6 +85,7 @@
         "    return inside === undefined ? require(name) : load(inside);\n"                                            \
         "  };\n"                                                                                                       \
         "  own.main = loaded.size === 0 ? module : undefined;\n"                                                       \
+        "  own.payload = Buffer.concat([head, body]);\n"                                                               \
         "  loaded.set(file, module);\n"                                                                                \
         "  const names = ['exports', 'require', 'module', '__filename', '__dirname'];\n"                               \
         "  const run = vm.compileFunction(files.get(file), names, { filename: module.filename });\n"                   \
@@ -88,7 +96,9 @@
         "load(told.entry);\n"
 
 static const char *const python[] = {"python3", "-u", "-c", PYTHON_BOOT, NULL};
-static const char *const node[] = {"node", "-e", NODE_BOOT, NULL};
+/* What the flags are for stands in the worker. */
+static const char *const node[] = {"node", "--expose-internals", "--no-force-async-hooks-checks",
+                                   "--experimental-vm-modules", "-e", NODE_BOOT, NULL};
 
 /* Bash has a worker in Python. */
 const char *const *const payload_boots[PAYLOAD_FAMILIES] = {

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rich output: objects that offer representations of themselves, images, and the global function `display`.
+'use strict';
+
+const util = require('util');
+const { DISPLAY } = require('./frames.js');
+const { clean, describe, dumps, dumpsValue } = require('./text.js');
+
+const DATA_MAX = (16 << 20) - (64 << 10);
+const METADATA_MAX = 32 << 10;
+const BUNDLE_MAX = 32;
+// What Deno's Jupyter kernel and libraries written for it use: a method that returns {mime: data}.
+const METHOD = Symbol.for('Jupyter.display');
+const MIME = /^[!-.0-~]{1,63}\/[!-.0-~]{1,63}$/;
+const MAGIC = [
+  ['image/png', [0x89, 0x50, 0x4e, 0x47]],
+  ['image/jpeg', [0xff, 0xd8, 0xff]],
+  ['image/gif', [0x47, 0x49, 0x46, 0x38]],
+];
+
+function isBytes(value) {
+  return ArrayBuffer.isView(value) || util.types.isAnyArrayBuffer(value);
+}
+
+function toBytes(value) {
+  if (util.types.isAnyArrayBuffer(value)) return Buffer.from(value);
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+function encode(mime, data) {
+  if (isBytes(data)) return toBytes(data);
+  if (typeof data === 'string') {
+    return mime.startsWith('image/') && !mime.endsWith('xml') ? Buffer.from(data, 'base64') : Buffer.from(clean(data));
+  }
+  return mime.endsWith('json') ? dumpsValue(data, DATA_MAX) : null;
+}
+
+class Display {
+  constructor(channel) {
+    this.channel = channel;
+  }
+
+  send(mime, data, metadata) {
+    const bytes = encode(mime, data);
+    if (bytes === null) return false;
+    if (bytes.length > DATA_MAX) {
+      process.stderr.write(`display: ${mime} of ${bytes.length} bytes left out, more than ${DATA_MAX}\n`);
+      return true;
+    }
+    const header = { mime, metadata: {} };
+    const told = metadata === undefined ? null : dumpsValue(metadata, METADATA_MAX);
+    if (told !== null && told[0] === 0x7b) header.metadata = JSON.parse(told.toString('latin1'));
+    this.channel.send(DISPLAY, dumps(header), bytes);
+    return true;
+  }
+
+  // {mime: data} or [{mime: data}, metadata].
+  bundle(told) {
+    const [bundle, metadata] = Array.isArray(told) ? told : [told];
+    if (bundle === null || typeof bundle !== 'object') return false;
+    let found = false;
+    for (const [mime, data] of Object.entries(bundle).slice(0, BUNDLE_MAX)) {
+      if (mime !== 'text/plain' && MIME.test(mime)) found = this.send(mime, data, metadata?.[mime]) || found;
+    }
+    return found;
+  }
+
+  // Every representation that the value offers. False, or a promise of it, when there is none.
+  rich(value) {
+    if (value === null || typeof value !== 'object') return false;
+    if (!util.types.isProxy(value) && isBytes(value)) {
+      const bytes = toBytes(value);
+      for (const [mime, magic] of MAGIC) if (magic.every((byte, at) => bytes[at] === byte)) return this.send(mime, bytes);
+      return false;
+    }
+    const method = value[METHOD];
+    if (typeof method !== 'function') return false;
+    const told = method.call(value);
+    if (util.types.isPromise(told)) return told.then((later) => this.bundle(later));
+    return this.bundle(told);
+  }
+
+  // display(value), or display(data, 'image/png').
+  display(value, mime) {
+    if (typeof mime === 'string') {
+      if (!MIME.test(mime) || !this.send(mime, value)) throw new TypeError(`display: no ${mime} can be made of this value`);
+      return undefined;
+    }
+    const asText = () => process.stdout.write(`${typeof value === 'string' ? value : describe(value)}\n`);
+    const done = this.rich(value);
+    if (util.types.isPromise(done)) return done.then((found) => (found ? undefined : void asText()));
+    if (!done) asText();
+    return undefined;
+  }
+}
+
+module.exports = { Display };

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// SIGINT stops the user's code, whatever it is doing, and nothing of ours.
+//
+// A thread of its own, the watcher, waits for the signal: the main thread's event loop does not run while JavaScript
+// does. It tells the main thread, which takes note if it is in its event loop. If it does not answer at once, it is in
+// the middle of the user's code: the watcher kills the processes that it may be waiting for, and has V8 end what runs,
+// through the inspector. That throws the whole stack away and leaves the event loop as it was; but what was in the queue
+// of promises is lost, which is why nothing of ours waits in it.
+'use strict';
+
+const { Worker } = require('worker_threads');
+const { setTimeout: after } = require('timers');
+const { descendants } = require('./processes.js');
+
+const { performance } = globalThis;
+// Words that both threads see.
+const SLEEP = 0; // nobody ever changes it
+const STATE = 1;
+const PROTECTED = 2; // the main thread is in a part of ours that must not be torn apart
+const UP = 3;
+const EXIT = 4; // the code asked for its own end
+const LIMIT = 5; // pages of memory that the execution may use; 0: any
+const FULL = 6; // it was reached
+const WORDS = 8;
+// Of STATE.
+const PENDING = 1; // the watcher told of a signal
+const TAKEN = 2; // the main thread knows
+const ENDING = 3; // it did not answer: V8 is about to be told
+const TOLD = 4; // V8 was told
+
+const GRACE_MS = 30;
+const TOLD_MS = 1000;
+const SETTLE_MS = 20;
+const PAGE = 4096;
+
+/* eslint-disable no-undef */
+// The watcher's program; its text is run in another thread, so it refers to nothing outside but `descendants`.
+function watch() {
+  'use strict';
+  const { workerData, parentPort } = require('worker_threads');
+  const vm = require('vm');
+  const fs = require('fs');
+  const { words, names, options } = workerData;
+  const { SLEEP, STATE, PROTECTED, UP, EXIT, PENDING, ENDING, TOLD, GRACE_MS } = names;
+  let session = null;
+
+  const kill = (pid) => {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // gone already
+    }
+  };
+
+  // What the main thread may be waiting for in a call that V8 can't end.
+  const killProcesses = () => (options.killAll ? kill(-1) : descendants(fs).forEach(kill));
+
+  const endCode = () => {
+    if (session === null) {
+      const inspector = require('inspector');
+      session = new inspector.Session();
+      session.connectToMainThread();
+    }
+    session.post('Runtime.terminateExecution');
+  };
+
+  const handle = () => {
+    const leaving = Atomics.exchange(words, EXIT, 0) === 1;
+    Atomics.store(words, STATE, PENDING);
+    parentPort.postMessage(0);
+    if (!leaving) Atomics.wait(words, STATE, PENDING, GRACE_MS);
+    while (Atomics.load(words, STATE) === PENDING && Atomics.load(words, PROTECTED) === 1) {
+      Atomics.wait(words, PROTECTED, 1, GRACE_MS);
+    }
+    if (Atomics.compareExchange(words, STATE, PENDING, ENDING) !== PENDING) return;
+    if (!leaving) killProcesses();
+    endCode();
+    Atomics.store(words, STATE, TOLD);
+    Atomics.notify(words, STATE);
+  };
+
+  // The signal ends the innermost of these. The outer ones keep Node from giving the signal back to the system while
+  // nobody waits for it.
+  const name = Symbol.for('sbx.watch');
+  const nest = [
+    () => {
+      Atomics.store(words, UP, 1);
+      Atomics.notify(words, UP);
+      for (;;) Atomics.wait(words, SLEEP, 0);
+    },
+  ];
+  for (let level = 0; level < 3; level++) {
+    const script = new vm.Script(`globalThis[Symbol.for('sbx.watch')][${level}]()`);
+    nest.push(() => {
+      for (;;) {
+        try {
+          script.runInThisContext({ breakOnSigint: true, displayErrors: false });
+        } catch (error) {
+          if (error.code !== 'ERR_SCRIPT_EXECUTION_INTERRUPTED') throw error;
+        }
+        handle();
+      }
+    });
+  }
+  globalThis[name] = nest;
+  nest[nest.length - 1]();
+}
+/* eslint-enable no-undef */
+
+// Node would take the signal away from the watcher for a listener of the user's.
+function keepSignal() {
+  for (const listener of process.listeners('newListener')) {
+    if (listener.name !== 'startListeningIfSignal') continue;
+    process.removeListener('newListener', listener);
+    process.on('newListener', (type) => {
+      if (type !== 'SIGINT') listener(type);
+    });
+  }
+}
+
+class Interrupts {
+  // `killAll`: every other process but the first of the namespace is the session's.
+  constructor(killAll) {
+    const words = new Int32Array(new SharedArrayBuffer(4 * WORDS));
+    const names = { SLEEP, STATE, PROTECTED, UP, EXIT, PENDING, ENDING, TOLD, GRACE_MS };
+    this.words = words;
+    this.onInterrupt = () => {};
+    this.settling = null; // who waits for what the watcher began to be over
+    keepSignal();
+    this.watcher = new Worker(`${descendants}\n(${watch})()`, {
+      eval: true, stdin: false, stdout: false, stderr: false, env: {}, execArgv: [], trackUnmanagedFds: false,
+      resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1, codeRangeSizeMb: 8, stackSizeMb: 1 },
+      workerData: { words, names, options: { killAll } },
+    });
+    this.watcher.on('message', () => this.take());
+    this.watcher.unref();
+  }
+
+  // Returns when signals are watched for.
+  wait() {
+    while (Atomics.load(this.words, UP) === 0) Atomics.wait(this.words, UP, 0, 100);
+  }
+
+  // The watcher told of a signal. One that `settle` has met already is over.
+  take() {
+    if (Atomics.load(this.words, STATE) !== TAKEN) this.settle(() => this.onInterrupt());
+  }
+
+  // Calls `next` when nothing that the watcher began can hit it: at once, or a little later, and then with true: the
+  // code was torn apart.
+  settle(next) {
+    const { words } = this;
+    if (this.settling !== null) {
+      this.settling.push(next);
+      return;
+    }
+    const before = Atomics.compareExchange(words, STATE, PENDING, TAKEN);
+    Atomics.notify(words, STATE);
+    if (before !== ENDING && before !== TOLD) {
+      next(false);
+      return;
+    }
+    // What V8 was told may still hit whoever runs next. That shall be this loop; `next` is another call.
+    this.settling = [next];
+    after(() => {
+      const all = this.settling;
+      this.settling = null;
+      all.forEach((each) => each(true));
+    }, SETTLE_MS + 5).unref();
+    if (before === ENDING) Atomics.wait(words, STATE, ENDING, TOLD_MS);
+    Atomics.store(words, STATE, TAKEN);
+    const end = performance.now() + SETTLE_MS;
+    while (performance.now() < end);
+  }
+
+  // While a part of ours runs that must not be torn apart.
+  protect(on) {
+    Atomics.store(this.words, PROTECTED, on ? 1 : 0);
+    Atomics.notify(this.words, PROTECTED);
+  }
+
+  // The memory that the execution may use; 0: no limit.
+  limit(bytes) {
+    Atomics.store(this.words, LIMIT, Math.min(Math.floor(bytes / PAGE), 2 ** 31 - 1));
+    if (bytes > 0) Atomics.notify(this.words, LIMIT);
+  }
+
+  // Was it reached?
+  takeMemory() {
+    return Atomics.exchange(this.words, FULL, 0) === 1;
+  }
+
+  // The code that runs ends now, and not where it likes.
+  leave() {
+    Atomics.store(this.words, EXIT, 1);
+    process.kill(process.pid, 'SIGINT');
+    for (;;) Atomics.wait(this.words, SLEEP, 0, 1000);
+  }
+}
+
+module.exports = { Interrupts };
