@@ -161,6 +161,6 @@ int engine_unreachable(const struct engine_place *place, int code, const struct 
                 if (hint[0] == '\0')
                         hint = "Type snipara-sandbox doctor.";
         }
-        return sbx_error_set(err, code, ENGINE_ORIGIN, hint, "the container engine (%s): %s", place->found_by,
+        return sbx_error_set(err, code, ENGINE_ORIGIN, hint, "%s: %s", place->found_by,
                              cause->message[0] != '\0' ? cause->message : strerror(-code));
 }
