@@ -6,6 +6,7 @@
 
 #define WAIT_GONE_TRIES 100
 #define WAIT_GONE_MS 50
+#define TRIES_AFTER_FAULT 10
 
 /* The engine's words in lower case, to be looked into: engines have no codes for what follows. */
 static bool says(const struct sbx_error *err, const char *words) {
@@ -131,8 +132,8 @@ int container_remove(struct docker *docker, const char *id, struct sbx_error *er
         char path[256];
         int r;
 
-        container_path(path, id, "?force=1&v=1");
-        /* An answer of 409 says that somebody removes it already. */
+        /* timeout: Podman would ask process 1 to end, and wait for ten seconds. */
+        container_path(path, id, "?force=1&v=1&timeout=0");
         for (int i = 0; i < WAIT_GONE_TRIES; i++) {
                 struct sbx_error cause = {0};
 
@@ -140,7 +141,8 @@ int container_remove(struct docker *docker, const char *id, struct sbx_error *er
                                &cause);
                 if (r == 0 || r == -ENOENT)
                         return 0;
-                if (r != -EBUSY)
+                /* 409 says that somebody removes it already; 500 is Podman's word for one that ends at this moment. */
+                if (r != -EBUSY && (r != -EIO || i >= TRIES_AFTER_FAULT))
                         return sbx_error_set(err, r, DOCKER_ORIGIN, cause.hint, "a container could not be removed: %s",
                                              cause.message);
                 usleep(WAIT_GONE_MS * 1000);

@@ -110,14 +110,14 @@ static void guest_kill(void *instance, void *handle) {
         if (guest->usage != NULL && guest->line != NULL)
                 docker_guest_usage(guest->docker, guest, &usage, NULL);
         guest_errands_end(guest);
-        if (guest->line != NULL)
-                relay_line_kill(guest->line);
         pthread_mutex_lock(&guest->lock);
         if (!guest->final)
                 guest->last.exit_code = -SIGKILL;
         guest->final = true;
         pthread_mutex_unlock(&guest->lock);
         guest->killed = guest->container[0] == '\0' || end_processes(guest, &err) == 0;
+        if (guest->line != NULL)
+                relay_line_kill(guest->line);
         if (!guest->killed)
                 docker_log(guest->docker, SBX_LOG_WARNING, "container %.12s may still be there: %s", guest->container,
                            err.message);

@@ -56,6 +56,9 @@ static void find_end(struct docker_guest *guest) {
         guest->last.exit_code = r > 0 ? code : INT32_MIN;
         if (oom)
                 guest->last.oom_killed = 1;
+        /* Its control group is gone, but how far it came is known. */
+        if (oom && guest->last.memory_peak_bytes < guest->limits.memory_bytes)
+                guest->last.memory_peak_bytes = guest->limits.memory_bytes;
         pthread_mutex_unlock(&guest->lock);
 }
 
