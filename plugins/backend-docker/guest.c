@@ -110,6 +110,13 @@ static int make_report(struct docker_guest *guest, const struct container_wish *
         return r;
 }
 
+static int start_in_image(struct docker_guest *guest, const struct container_wish *wish, const char *owner,
+                          const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err) {
+        return guest->docker->options.scope == DOCKER_SCOPE_SESSION
+                       ? start_container(guest, wish, call, ret_guest, err)
+                       : start_worker(guest, wish, owner, call, ret_guest, err);
+}
+
 static int start(struct docker_guest *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                  struct sbx_guest *ret_guest, struct sbx_error *err) {
         struct docker *docker = guest->docker;
@@ -118,6 +125,7 @@ static int start(struct docker_guest *guest, const struct sbx_guest_spec *spec, 
         char image[IMAGE_ID_MAX], name[NAME_MAX_BYTES];
         const char *label = spec->label != NULL ? spec->label : "guest";
         uint64_t number = next_number(docker);
+        struct sbx_error cause = {0};
         struct container_wish wish = {.image = image, .name = name, .keeper = scope != DOCKER_SCOPE_SESSION};
         const char *owner = spec->struct_size >= sizeof(*spec) ? spec->owner : "";
         int r;
@@ -144,10 +152,18 @@ static int start(struct docker_guest *guest, const struct sbx_guest_spec *spec, 
         if (scope == DOCKER_SCOPE_SESSION)
                 wish.limits = spec->limits;
         guest->limits = container_limits_of(&docker->options, &wish.limits);
-        r = scope == DOCKER_SCOPE_SESSION
-                    ? start_container(guest, &wish, call, ret_guest, err)
-                    : start_worker(guest, &wish, owner != NULL ? owner : "", call, ret_guest, err);
-        return r == 0 ? make_report(guest, &wish, call, err) : r;
+        r = start_in_image(guest, &wish, owner != NULL ? owner : "", call, ret_guest, &cause);
+        if (r == -ENOENT && guest->container[0] == '\0') {
+                /* The image that was found earlier may have been removed since; once is enough. */
+                image_forget(docker->images, guest->runtime);
+                r = image_get(docker->images, guest->runtime, call, image, err);
+                cause.code = 0;
+                if (r == 0)
+                        r = start_in_image(guest, &wish, owner != NULL ? owner : "", call, ret_guest, &cause);
+        }
+        if (r < 0)
+                return sbx_error_set(err, r, DOCKER_ORIGIN, cause.hint, "%s", cause.message);
+        return make_report(guest, &wish, call, err);
 }
 
 static struct docker_guest *guest_new(struct docker *docker) {
