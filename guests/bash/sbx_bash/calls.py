@@ -30,8 +30,6 @@ class Calls:
         self.request_fd, self._request_end = pipe()
         self._answer_end, self._answer_fd = pipe()
         self._token_end, self._token_fd = pipe()
-        for fd in (self.request_fd, self._token_end, self._answer_end, self._answer_fd):
-            os.set_blocking(fd, fd == self._answer_end)
         self._text = Page()
         self._request = bytearray()
         self._count = 0
@@ -44,8 +42,9 @@ class Calls:
     def begin(self):
         """Before an execution: nothing of an earlier one is left, and one call may begin."""
         self._request.clear()
-        _drain(self.request_fd)
-        _drain(self._token_end)
+        for fd in (self.request_fd, self._answer_end, self._token_end):
+            while _has_data(fd):
+                os.read(fd, _CHUNK)
         os.write(self._token_fd, b"x")
 
     def settle(self):
@@ -56,10 +55,9 @@ class Calls:
 
     def take(self):
         """Reads what the code wrote, and answers if that is a whole request."""
-        try:
-            data = os.read(self.request_fd, _CHUNK)
-        except BlockingIOError:
+        if not _has_data(self.request_fd):
             return
+        data = os.read(self.request_fd, _CHUNK)
         self._request += data
         if len(self._request) > _REQUEST_MAX:
             self._answer(False, "the call is too large")
@@ -144,12 +142,11 @@ class Calls:
         return True
 
 
-def _drain(fd):
-    try:
-        while os.read(fd, _CHUNK):
-            pass
-    except BlockingIOError:
-        return
+def _has_data(fd):
+    """Pipes that the shell shares stay blocking: the flag would be the shell's as well."""
+    waiter = poll()
+    waiter.register(fd, POLLIN)
+    return bool(waiter.poll(0))
 
 
 def _named(words):

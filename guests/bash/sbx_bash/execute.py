@@ -52,7 +52,7 @@ def _failure(record, said):
     kind, message = "ExitStatus", f"exit code {record.status}{_signal_name(record.status)}"
     if not record.began:
         kind, message = "SyntaxError", said.decode("utf-8", "replace") or message
-    elif record.line:
+    elif record.line and "/proc/self/fd/" not in record.command:
         message += f" of line {record.line}, under set -e: {record.command}"
     return {"type": kind, "message": jsontext.clean(cap(message, _MESSAGE_MAX)), "traceback": None}
 

@@ -9,11 +9,11 @@ Its own standard streams are /dev/null (nobody sees prompts and the like); an ex
 bash takes back in the end, whatever the code did to them.
 """
 
-# Descriptors of the shell. Code sees none of them (but those of tool calls, when it may call tools): closing what a
+# Descriptors of the shell. Code sees none of them but CODE (and those of tool calls, when it may call tools): closing what a
 # redirection closed is undone by bash after the execution, and bash's own copies are close-on-exec.
 OUT = 50  # standard output and error of executions
 ERR = 51
-CODE = 52  # a file with what is to be run
+CODE = 52  # a file with what is to be run; a shell that ends leaves its state there
 NOTES = 53  # what the shell tells the driver
 ERRORS = 54  # what bash says of code that it can't parse
 REQUEST = 55  # tool calls: the request, the answer's first line, the file with its text,
@@ -36,13 +36,9 @@ PS1= PS2= PS4='+ ' BASH_ARGV0=bash FUNCNEST=__DEPTH__
 
 # Ends the execution with $__sbx_status: back to the prompt.
 __sbx_leave() {
-        builtin local __sbx_trap
-        __sbx_trap=$(builtin trap -p EXIT)
-        builtin trap - EXIT
-        if [[ -n $__sbx_trap ]]; then
-                builtin eval "__sbx_trap=(${__sbx_trap#trap -- })"
-                builtin eval "${__sbx_trap[0]}"
-        fi
+        builtin local "__sbx_action=$__sbx_exit"
+        __sbx_exit=
+        builtin eval "$__sbx_action"
         __sbx_unwind
 }
 __sbx_unwind() {
@@ -62,14 +58,60 @@ exit() {
         esac
         __sbx_leave
 }
-# `set -e` would end the shell: whenever it is about to, the ERR trap comes first.
-__sbx_failed() {
+# `set -e` would end the shell: whenever it is about to, the ERR trap comes first. An action of the user's for that trap
+# stands between these two.
+__sbx_note() {
         builtin local "__sbx_last=$?"
         [[ -o errexit && $BASHPID == "$$" ]] || builtin return "$__sbx_last"
         builtin set +e
         __sbx_line=${BASH_LINENO[0]} __sbx_command=$BASH_COMMAND
-        __sbx_status=$__sbx_last __sbx_errexit=1
-        __sbx_leave
+        __sbx_status=$__sbx_last __sbx_errexit=1 __sbx_failed=1
+        builtin return "$__sbx_last"
+}
+__sbx_fall() {
+        [[ ! -v __sbx_failed ]] || __sbx_leave
+}
+# Keeps those of ours behind the user's, which belong to what `exit` ends.
+trap() {
+        if [[ $BASHPID != "$$" || -v __sbx_restoring || $# -lt 2 || $1 == -[lp]* ]]; then
+                builtin trap "$@"
+                builtin return
+        fi
+        [[ $1 != -- ]] || builtin shift
+        builtin trap -- "$@" || builtin return
+        builtin local "__sbx_action=$1" __sbx_name
+        builtin shift
+        [[ $__sbx_action != - ]] || __sbx_action=
+        for __sbx_name; do
+                case $__sbx_name in
+                [Ee][Xx][Ii][Tt] | 0)
+                        __sbx_exit=$__sbx_action
+                        builtin trap __sbx_rescue EXIT ;;
+                [Ee][Rr][Rr]) builtin trap "__sbx_note; $__sbx_action"$'\n'"__sbx_fall" ERR ;;
+                esac
+        done
+}
+# What ends the shell all the same (`set -e` at an unset variable, `builtin exit`): another one goes on with this.
+__sbx_rescue() {
+        builtin local "__sbx_last=$?" "__sbx_action=$__sbx_exit"
+        [[ ! -o errexit ]] || __sbx_errexit=1
+        builtin set +eux
+        __sbx_exit=
+        builtin eval "$__sbx_action"
+        __sbx_status=$__sbx_last
+        {
+                builtin printf '#sbx\n__sbx_restoring=1\nbuiltin cd -- %q\n' "$PWD"
+                builtin unset -v __sbx_last __sbx_action
+                builtin declare -p
+                builtin declare -f
+                builtin declare -F
+                builtin shopt -p
+                builtin set +o
+                builtin trap -p
+                builtin umask -p
+                builtin alias -p
+                builtin printf '\n#sbx'
+        } >&__CODE__ 2>/dev/null
 }
 # One variable as `declare -p` has it, or the beginning of it. $1: a letter for the driver.
 __sbx_show() {
@@ -96,7 +138,7 @@ __sbx_tell() {
                 "${__sbx_command:0:4096}" "${__sbx_errexit-}"
         builtin compgen -v
         builtin printf '\0'
-        [[ ! -v result && ! -v result[@] ]] || __sbx_show v result
+        ((${#result[@]} == 0)) || __sbx_show v result
         for __sbx_name in "${__sbx_shown[@]}"; do
                 __sbx_show b "$__sbx_name"
         done
@@ -109,7 +151,7 @@ __sbx_done() {
         builtin set +ux
         [[ ! -v TMOUT ]] || builtin unset -v TMOUT
         __sbx_tell "$1" "$__sbx_last" >&__NOTES__
-        builtin unset -v __sbx_status __sbx_ran __sbx_line __sbx_command __sbx_errexit __sbx_shown __sbx_name
+        builtin unset -v __sbx_status __sbx_ran __sbx_line __sbx_command __sbx_errexit __sbx_failed __sbx_shown __sbx_name __sbx_restoring
         builtin return "$__sbx_last"
 }
 __sbx_call() {
@@ -144,8 +186,11 @@ FINAL_VAR() {
         fi
         __sbx_call FINAL_VAR "$1" "${!1}"
 }
-builtin readonly -f exit __sbx_leave __sbx_unwind __sbx_failed __sbx_show __sbx_tell __sbx_done __sbx_call
-builtin trap __sbx_failed ERR
+__sbx_exit=
+builtin readonly -f exit trap __sbx_leave __sbx_unwind __sbx_note __sbx_fall __sbx_rescue __sbx_show __sbx_tell __sbx_done __sbx_call
+builtin declare -ft trap
+builtin trap $'__sbx_note; \n__sbx_fall' ERR
+builtin trap __sbx_rescue EXIT
 builtin trap __sbx_unwind __STOP__
 builtin set -E
 """
@@ -155,6 +200,7 @@ def text():
     """The prelude with its numbers in it."""
     numbers = {
         "DEPTH": FUNCTION_DEPTH,
+        "CODE": CODE,
         "NOTES": NOTES,
         "REQUEST": REQUEST,
         "ANSWER": ANSWER,

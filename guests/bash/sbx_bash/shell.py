@@ -20,7 +20,9 @@ _START_SECONDS = 60
 _VERSION_MIN = (4, 4)
 _CODE_PATH = f"/proc/self/fd/{prelude.CODE}"
 # Of two records the first may have been cut off by an interrupt.
+_STATE = b"#sbx"
 _RECORD = re.compile(rb"\0\0([0-9]+)\0((?:[^\0]+\0)+)\0\.\0")
+BASH = "bash"
 _CALL_FDS = (prelude.REQUEST, prelude.ANSWER, prelude.TEXT, prelude.TOKEN_READ, prelude.TOKEN_WRITE)
 
 
@@ -39,7 +41,7 @@ class Unusable(Exception):
 def find_bash():
     """Path of the shell."""
     for directory in [*os.environ.get("PATH", "").split(":"), "/bin", "/usr/bin", "/usr/local/bin"]:
-        path = directory + "/bash"
+        path = f"{directory}/{BASH}"
         if directory.startswith("/") and os.access(path, os.X_OK) and os.path.isfile(path):
             return path
     raise Unusable("there is no bash here: install the package bash, or choose an image that has it")
@@ -75,6 +77,7 @@ class Page:
     def put(self, *parts):
         """Replaces the content."""
         os.ftruncate(self.fd, 0)
+        os.lseek(self.fd, 0, os.SEEK_SET)
         at = 0
         for part in parts:
             view = memoryview(part)
@@ -82,6 +85,11 @@ class Page:
                 count = os.pwrite(self.fd, view, at)
                 view = view[count:]
                 at += count
+
+
+    def left(self):
+        """What was written through the shell's own descriptor since the last put()."""
+        return os.pread(self.fd, os.lseek(self.fd, 0, os.SEEK_CUR), 0)
 
 
 class Record:
@@ -109,6 +117,11 @@ class Shell:
         self.errors = bytearray()
         self._attempt = 0
         self._page = Page()
+        self.status = 0
+        self._start()
+        self.known = frozenset(self.run_own().names)
+
+    def _start(self):
         self._notes_fd, notes = pipe()
         self._errors_fd, errors = pipe()
         script, self._script_fd = pipe()
@@ -119,12 +132,20 @@ class Shell:
             for fd in (script, notes, errors):
                 os.close(fd)
         self._waiter = poll()
-        for fd in (self._notes_fd, self._errors_fd, interrupts.wakeup_fd, calls.request_fd):
+        for fd in (self._notes_fd, self._errors_fd, self._interrupts.wakeup_fd, self._calls.request_fd):
             self._waiter.register(fd, POLLIN)
         self.version = self._greet()
         self.errexit = False
-        self.status = 0
-        self.known = frozenset(self.run_own().names)
+
+    def _revive(self, gone):
+        """Another shell that goes on with what the one that ended left. Raises ``gone`` where it left nothing."""
+        state = self._page.left()
+        if not (state.startswith(_STATE) and state.endswith(_STATE)):
+            raise gone
+        self._drop()
+        self._start()
+        self._page.put(state)
+        return self._go(f"builtin . {_CODE_PATH} >/dev/null 2>&1")
 
     def _spawn(self, script, notes, errors):
         dup = os.POSIX_SPAWN_DUP2
@@ -174,13 +195,13 @@ class Shell:
 
     def _ask(self):
         self._attempt += 1
-        self._say(f"__sbx_done {self._attempt} $?")
+        self._say(f'__sbx_done {self._attempt} "$?"')
 
     # ---- running ----
 
     def run(self, source, tools=False):
         """Runs the user's code: the Record. What it writes goes to the driver's fds 1 and 2."""
-        closed = (prelude.OUT, prelude.ERR, prelude.CODE, prelude.ERRORS) + (() if tools else _CALL_FDS)
+        closed = (prelude.OUT, prelude.ERR, prelude.ERRORS) + (() if tools else _CALL_FDS)
         closing = "".join(f" {fd}>&-" for fd in closed)
         # A group, so that it is read whole before any of it runs, and that an error of expansion (an unset variable under
         # `set -u`) ends all of it. The last redirection also notes that it began.
@@ -188,7 +209,10 @@ class Shell:
         end = f"\n\n}} 2>&{prelude.ERR}{closing} {prelude.NOTES}>&${{__sbx_ran:=-}}\n"
         self._page.put(begin, source, end.encode("ascii"))
         self._calls.begin()
-        return self._go(f"\\builtin . {_CODE_PATH} </dev/null >&{prelude.OUT} 2>&{prelude.ERRORS}")
+        try:
+            return self._go(f"\\builtin . {_CODE_PATH} </dev/null >&{prelude.OUT} 2>&{prelude.ERRORS}")
+        except Gone as gone:
+            return self._revive(gone)
 
     def run_own(self, script=b""):
         """The same for a script of the driver's, whose output nobody sees; `line` of the Record is "1" if it succeeded."""
@@ -200,6 +224,11 @@ class Shell:
     def show(self, names):
         """What `declare -p` says of the variables, each with a line of ours before it."""
         return self.run_own("__sbx_shown=({})".format(" ".join(names)).encode("ascii")).shown
+
+    def is_array(self, name):
+        """Does a variable of that name hold more than one value?"""
+        shown = self.show([name])
+        return bool(shown) and re.match(rb"[^\n]*\ndeclare -[a-z]*[aA]", shown[0]) is not None
 
     def _go(self, line):
         self.errors.clear()
@@ -239,10 +268,10 @@ class Shell:
         """One more signal of an interrupt."""
         found = processes.others(self.pid)
         processes.send(found, signal.SIGINT if rounds < _ROUNDS_GENTLE else processes.SIGKILL)
-        processes.send((self.pid,), signal.SIGINT)
-        if rounds >= _ROUNDS_GENTLE:
-            processes.send((self.pid,), signal.SIGCONT)
-            processes.send((self.pid,), prelude.STOP_SIGNAL)
+        processes.send((self.pid,), signal.SIGCONT)
+        # A trap of the code's for SIGINT would run each time that it comes.
+        stop = rounds >= _ROUNDS_GENTLE and rounds % 2 == 0
+        processes.send((self.pid,), prelude.STOP_SIGNAL if stop else signal.SIGINT)
         if rounds > 0:
             self._ask()  # the line that was there may have been swallowed with what was unwound
 
@@ -316,5 +345,10 @@ class Shell:
             self.pid = None
         processes.kill_others(None)
         processes.bury(None)
-        for fd in (self._notes_fd, self._errors_fd, self._script_fd, self._page.fd):
+        self._drop()
+        os.close(self._page.fd)
+
+    def _drop(self):
+        for fd in (self._notes_fd, self._errors_fd, self._script_fd):
             os.close(fd)
+        self._notes.clear()

@@ -200,14 +200,14 @@ def _plain(value):
 
 
 def assignment(name, value):
-    """(code that gives the variable its value, what it then looks like)."""
+    """(code that gives a value to a variable that is not there, what it then looks like)."""
     if isinstance(value, list):
         shown = "(" + " ".join(f"[{at}]={quote(_plain(item))}" for at, item in enumerate(value)) + ")"
-        return f"builtin unset -v {name} && builtin declare -ga {name} && {name}={shown}", shown
+        return f"builtin declare -ga {name} && {name}={shown}", shown
     if isinstance(value, dict):
         if "" in value:
             raise ValueError("an associative array of bash can't have an empty key")
         shown = "(" + " ".join(f"[{quote(key)}]={quote(_plain(item))}" for key, item in value.items()) + ")"
-        return f"builtin unset -v {name} && builtin declare -gA {name} && {name}={shown}", shown
+        return f"builtin declare -gA {name} && {name}={shown}", shown
     shown = quote(_plain(value))
-    return f"{{ [[ ${{{name}@a}} != *[aA]* ]] || builtin unset -v {name}; }} && {name}={shown}", shown
+    return f"{name}={shown}", shown

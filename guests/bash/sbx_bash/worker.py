@@ -137,6 +137,9 @@ class Worker:
             raise ValueError(f"{safe_str(name, 200)!r} is not a name that a variable of bash can have")
         code, shown = variables.assignment(name, value)
         session = self.session
+        # What is no array on either side keeps its attributes: a variable of the environment stays one.
+        is_list = isinstance(value, (list, dict)) or session.shell.is_array(name)
+        code = f"builtin unset -v {name} && {code}" if is_list else code
         record = session.shell.run_own(code.encode("utf-8"))
         if record.line != "1":
             raise ValueError(f"{name} can't be set: {bytes(session.shell.errors).decode('utf-8', 'replace').strip()}")
