@@ -145,8 +145,8 @@ static int make_report(struct local_guest *guest, int fd, const struct cgroup_li
         return r;
 }
 
-static int start(struct local_guest *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
-                 struct sbx_guest *ret_guest, struct sbx_error *err) {
+static int start(struct local_guest *guest, enum local_runtime runtime, const struct sbx_guest_spec *spec,
+                 const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err) {
         __attribute__((cleanup(close_streams))) struct streams streams = {{-1, -1, -1, -1}, {-1, -1, -1, -1}};
         struct cgroup_limits limits = limits_for_spec(guest->local, &spec->limits);
         struct zygote_request request = {
@@ -155,6 +155,7 @@ static int start(struct local_guest *guest, const struct sbx_guest_spec *spec, c
                 .memory_bytes = limits.memory_bytes,
                 .pids_max = limits.pids_max,
                 .cpu_percent = limits.cpu_percent,
+                .runtime = runtime,
         };
         _cleanup_close_ int exit_fd = -1;
         int r = 0;
@@ -190,14 +191,15 @@ static int start(struct local_guest *guest, const struct sbx_guest_spec *spec, c
 int local_guest_start(void *instance, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                       struct sbx_guest *ret_guest, struct sbx_error *err) {
         struct local *local = instance;
+        enum local_runtime runtime = LOCAL_PYTHON;
         struct local_guest *guest;
         int r;
 
-        if (spec->runtime != NULL && strcmp(spec->runtime, "python") != 0)
-                return sbx_error_set(err, -ENOENT, LOCAL_ORIGIN, "this backend runs \"python\"", "no runtime \"%s\"",
-                                     spec->runtime);
         if (local->cgroups == NULL)
                 return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, NULL, "this backend was not started");
+        r = runtime_find(local, spec->runtime, spec->runtime_version, call, &runtime, err);
+        if (r < 0)
+                return r;
         r = call_state(call);
         if (r < 0)
                 return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "no guest was started: %s",
@@ -210,7 +212,7 @@ int local_guest_start(void *instance, const struct sbx_guest_spec *spec, const s
         guest->pidfd = -1;
         guest->exit_code = INT32_MIN;
         pthread_mutex_init(&guest->lock, NULL);
-        r = start(guest, spec, call, ret_guest, err);
+        r = start(guest, runtime, spec, call, ret_guest, err);
         if (r < 0)
                 local_guest_close(local, guest);
         return r;

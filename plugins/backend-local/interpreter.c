@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter's own files: its prefix when that is not below /usr, a virtual environment and what it is made
+/* The interpreters' own files: a prefix when that is not below /usr, a virtual environment and what it is made
  * from. Only the directories that an installation has are shown, never a prefix as a whole: that could be a home
  * directory or a project. */
 #include "interpreter.h"
@@ -178,54 +178,73 @@ static int follow(struct finder *finder, const char *path, struct sbx_error *err
                             (int)sizeof(at))
                         break;
         }
-        return sbx_error_set(err, -ELOOP, LOCAL_ORIGIN, "set the option \"python\" to the interpreter itself",
-                             "python: can't follow the links of %s", path);
+        return sbx_error_set(err, -ELOOP, LOCAL_ORIGIN, "name the interpreter itself", "can't follow the links of %s",
+                             path);
 }
 
-static int check_program(const char *path, struct sbx_error *err) {
+static int check_program(const char *option, const char *path, struct sbx_error *err) {
         static const char hint[] =
-                "set the option \"python\" to an interpreter, as `which python3` names it; for pyenv, "
+                "set the option to an interpreter, as `which python3` or `which node` names it; for pyenv and the like, "
                 "what `pyenv which python3` prints";
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         unsigned char magic[4] = {0};
         struct stat st;
 
         if (fd < 0 || fstat(fd, &st) < 0)
-                return sbx_error_set(err, -errno, LOCAL_ORIGIN, hint, "python: %s: %s", path, strerror(errno));
+                return sbx_error_set(err, -errno, LOCAL_ORIGIN, hint, "%s: %s: %s", option, path, strerror(errno));
         if (!S_ISREG(st.st_mode) || (st.st_mode & 0111) == 0)
-                return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, hint, "python: %s is no program", path);
+                return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, hint, "%s: %s is no program", option, path);
         if (read(fd, magic, sizeof(magic)) != sizeof(magic) || memcmp(magic, "\177ELF", 4) != 0)
-                return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, hint, "python: %s is a script, not an interpreter",
+                return sbx_error_set(err, -EINVAL, LOCAL_ORIGIN, hint, "%s: %s is a script, not an interpreter", option,
                                      path);
         return 0;
 }
 
-static const char *usual_place(void) {
-        static const char *const places[] = {"/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3"};
-
-        for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-                if (access(places[i], X_OK) == 0)
-                        return places[i];
+/* The first of the places (ends with NULL) that has a program. */
+static const char *usual_place(const char *const *places) {
+        for (; *places != NULL; places++)
+                if (access(*places, X_OK) == 0 && check_program("", *places, NULL) == 0)
+                        return *places;
         return NULL;
 }
 
-int interpreter_find(const char *configured, const char *const *extra, struct interpreter *ret, struct sbx_error *err) {
-        struct finder finder = {.error = 0};
-        const char *path = configured != NULL ? configured : usual_place();
+/* Adds what a program needs. `path` NULL: there is none, and nobody insists. */
+static int add_program(struct finder *finder, const char *option, const char *path, char **ret_path,
+                       struct sbx_error *err) {
         int r;
 
         if (path == NULL)
+                return 0;
+        r = check_program(option, path, err);
+        if (r == 0)
+                r = follow(finder, path, err);
+        if (r == 0 && (*ret_path = strdup(path)) == NULL)
+                finder->error = -ENOMEM;
+        return r;
+}
+
+int interpreter_find(const char *python, const char *node, const char *const *extra, struct interpreter *ret,
+                     struct sbx_error *err) {
+        static const char *const pythons[] = {"/usr/bin/python3", "/usr/local/bin/python3", "/bin/python3", NULL};
+        static const char *const nodes[] = {"/usr/bin/node", "/usr/local/bin/node", "/usr/bin/nodejs", NULL};
+        static const char *const shells[] = {"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", NULL};
+        struct finder finder = {.error = 0};
+        int r;
+
+        if (python == NULL)
+                python = usual_place(pythons);
+        if (python == NULL)
                 return sbx_error_set(err, -ENOENT, LOCAL_ORIGIN,
                                      "install it (Debian: apt install python3), or set the option \"python\"",
                                      "no python3 in /usr/bin, /usr/local/bin, /bin");
-        r = check_program(path, err);
-        for (size_t i = 0; r == 0 && extra != NULL && extra[i] != NULL; i++)
+        for (size_t i = 0; extra != NULL && extra[i] != NULL; i++)
                 if (!is_covered(&finder, extra[i]))
                         add(&finder, &finder.found.paths, &finder.path_count, extra[i]);
+        r = add_program(&finder, "python", python, &finder.found.path, err);
         if (r == 0)
-                r = follow(&finder, path, err);
-        if (r == 0 && (finder.found.path = strdup(path)) == NULL)
-                finder.error = -ENOMEM;
+                r = add_program(&finder, "node", node != NULL ? node : usual_place(nodes), &finder.found.node, err);
+        if (r == 0)
+                r = add_program(&finder, "bash", usual_place(shells), &finder.found.bash, err);
         if (r == 0 && finder.error < 0)
                 r = sbx_error_set(err, finder.error, LOCAL_ORIGIN, NULL, "out of memory");
         if (r < 0) {
@@ -244,5 +263,7 @@ void interpreter_free(struct interpreter *interpreter) {
         free(interpreter->paths);
         free(interpreter->links);
         free(interpreter->path);
+        free(interpreter->node);
+        free(interpreter->bash);
         *interpreter = (struct interpreter){0};
 }

@@ -35,6 +35,7 @@ static const size_t string_offsets[] = {
         offsetof(struct jail_config, helpers),
         offsetof(struct jail_config, guests),
         offsetof(struct jail_config, workspace_path),
+        offsetof(struct jail_config, node),
 };
 static const size_t list_offsets[] = {
         offsetof(struct jail_config, preload),

@@ -34,6 +34,7 @@ struct jail_config {
 
         /* Strings; those of a list end with NULL. Paths are absolute, in the server's numbering of the file tree. */
         const char *python;         /* what to execute, not resolved: a virtual environment is found by its path */
+        const char *node;           /* the same for sessions of Node; NULL: there is none */
         const char *helpers;        /* directory of the zygote's library and script */
         const char *guests;         /* directory of guest workers */
         const char *workspace_path; /* NULL unless ro or rw */

@@ -16,6 +16,8 @@
 
 struct zygote_process;
 
+#define VERSION_MAX 32 /* "22.11.0" */
+
 struct local {
         struct sbx_host host;
         struct local_options options;
@@ -27,6 +29,9 @@ struct local {
         struct sbx_cgroup_manager *cgroups; /* from start to stop */
         bool memory_counted, pids_counted;  /* by a cgroup; else resource limits are all there is */
         atomic_ullong next_id;
+
+        pthread_mutex_t versions_lock; /* protects `versions`, and is held while one is asked for */
+        char versions[LOCAL_RUNTIME_COUNT][VERSION_MAX];
 
         pthread_mutex_t lock;          /* protects `zygote` and `started` */
         struct zygote_process *zygote; /* the current one; NULL: to be started at the next request */
@@ -56,6 +61,16 @@ int local_guest_start(void *instance, const struct sbx_guest_spec *spec, const s
 void local_guest_kill(void *instance, void *handle);
 int local_guest_usage(void *instance, void *handle, struct sbx_guest_usage *ret_usage, struct sbx_error *err);
 void local_guest_close(void *instance, void *handle);
+
+/* ---- runtimes.c: what sessions can be of */
+
+/* Which one `runtime` and `version` of a guest's specification mean. -ENOENT: tells which there are. */
+int runtime_find(struct local *local, const char *runtime, const char *version, const struct sbx_call *call,
+                 enum local_runtime *ret_runtime, struct sbx_error *err);
+/* NULL: this machine has none. */
+const char *runtime_program(const struct interpreter *interpreter, enum local_runtime runtime);
+/* What a program answers to --version, the number alone. -EIO when it does not. */
+int runtime_ask_version(const char *program, const struct sbx_call *call, char ret_version[VERSION_MAX]);
 
 /* ---- zygote.c: the server's side of a zygote; any thread */
 

@@ -19,6 +19,8 @@ const struct sbx_option local_option_table[] = {
         OPTION(SBX_OPTION_PATH, "python",
                .help = "The interpreter: any CPython from 3.9, that of a virtual environment too. Unset: python3 of "
                        "/usr/bin, /usr/local/bin or /bin."),
+        OPTION(SBX_OPTION_PATH, "node",
+               .help = "Node from 18, for sessions of it. Unset: node of /usr/bin or /usr/local/bin, if there is one."),
         OPTION(SBX_OPTION_STRINGS, "preload",
                .default_value = "json,re,math,random,collections,itertools,functools,datetime",
                .help = "Modules that are imported before any session starts, so that importing them costs nothing."),
@@ -149,6 +151,7 @@ int local_options_read(const struct sbx_host *host, struct local_options *ret, s
         struct local_options options = {
                 .isolation_name = host->option_string(self, "isolation"),
                 .python = host->option_string(self, "python"),
+                .node = host->option_string(self, "node"),
                 .workspace_path = host->option_string(self, "workspace_path"),
                 .tmp_bytes = (uint64_t)host->option_int(self, "tmp_size"),
                 .workspace_bytes = (uint64_t)host->option_int(self, "workspace_size"),

@@ -11,7 +11,7 @@
 struct local_options {
         enum jail_isolation isolation;
         const char *isolation_name;
-        const char *python;                /* NULL: search */
+        const char *python, *node;         /* NULL: search */
         const char **preload, **read_only; /* end with NULL; owned */
         enum jail_workspace workspace;
         const char *workspace_path;

@@ -11,9 +11,11 @@ static int open_instance(const struct sbx_host *host, void **ret_instance, struc
                 return sbx_error_set(err, -ENOMEM, LOCAL_ORIGIN, NULL, "out of memory");
         memcpy(&local->host, host, host->struct_size < sizeof(local->host) ? host->struct_size : sizeof(local->host));
         pthread_mutex_init(&local->lock, NULL);
+        pthread_mutex_init(&local->versions_lock, NULL);
         r = local_options_read(host, &local->options, err);
         if (r < 0) {
                 pthread_mutex_destroy(&local->lock);
+                pthread_mutex_destroy(&local->versions_lock);
                 free(local);
                 return r;
         }
@@ -26,7 +28,8 @@ int local_start(void *instance, const struct sbx_call *call, struct sbx_error *e
         int r = identity_find(local, err);
 
         if (r == 0)
-                r = interpreter_find(local->options.python, local->options.read_only, &local->interpreter, err);
+                r = interpreter_find(local->options.python, local->options.node, local->options.read_only,
+                                     &local->interpreter, err);
         if (r == 0)
                 r = cgroup_manager_new(local->options.cgroup, local->options.cgroup_base, &local->cgroups, err);
         if (r == 0)
@@ -58,6 +61,7 @@ static void close_instance(void *instance) {
         local_stop(local);
         local_options_free(&local->options);
         pthread_mutex_destroy(&local->lock);
+        pthread_mutex_destroy(&local->versions_lock);
         free(local);
 }
 

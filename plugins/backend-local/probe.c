@@ -178,13 +178,36 @@ static int minor_version(const char *version) {
         return *version == '.' ? minor : -1;
 }
 
+/* The other languages. One that is not there is no fault. */
+static void probe_runtimes(struct probe *probe, const struct interpreter *interpreter) {
+        static const struct {
+                enum local_runtime runtime;
+                const char *name, *remedy;
+        } others[] = {{LOCAL_NODE, "node", "Install one (Debian: apt install nodejs), or set the option \"node\""},
+                      {LOCAL_BASH, "bash", "Install it again"}};
+
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+                const char *program = runtime_program(interpreter, others[i].runtime);
+                char version[VERSION_MAX];
+
+                if (program == NULL)
+                        probe_tell(probe, SBX_PROBE_OK, others[i].name, NULL, "there is none: no sessions of it");
+                else if (runtime_ask_version(program, probe->call, version) < 0)
+                        probe_tell(probe, SBX_PROBE_WARNING, others[i].name, others[i].remedy, "%s does not tell its version",
+                                   program);
+                else
+                        probe_tell(probe, SBX_PROBE_OK, others[i].name, NULL, "%s, %s", program, version);
+        }
+}
+
 static void probe_interpreter(struct probe *probe) {
         static const char remedy[] = "Install one (Debian: apt install python3), or set the option \"python\" of the "
                                      "backend";
         struct interpreter interpreter = {0};
         struct sbx_error err = {0};
         char version[64] = "";
-        int r = interpreter_find(probe->options->python, probe->options->read_only, &interpreter, &err);
+        int r = interpreter_find(probe->options->python, probe->options->node, probe->options->read_only, &interpreter,
+                                 &err);
 
         if (r < 0) {
                 probe_fail(probe, r, "interpreter", hint_of(&err) != NULL ? err.hint : remedy, "%s", err.message);
@@ -199,6 +222,7 @@ static void probe_interpreter(struct probe *probe) {
                            version);
         else
                 probe_tell(probe, SBX_PROBE_OK, "interpreter", NULL, "%s, %s", interpreter.path, version);
+        probe_runtimes(probe, &interpreter);
         interpreter_free(&interpreter);
 }
 

@@ -18,6 +18,10 @@ enum zygote_request_type {
         ZYGOTE_REAP = 4,    /* kills what a dead guest left behind (no pid namespace); answer: STATUS */
 };
 
+/* What a guest becomes. */
+enum local_runtime { LOCAL_PYTHON = 0, LOCAL_NODE = 1, LOCAL_BASH = 2 };
+#define LOCAL_RUNTIME_COUNT 3
+
 enum zygote_reply_type {
         ZYGOTE_STARTED = 1, /* from the launcher: + the zygote's pidfd */
         ZYGOTE_READY = 2,   /* modules are imported, requests are read */
@@ -37,6 +41,8 @@ struct zygote_request {
         uint64_t memory_bytes;
         uint32_t pids_max;
         uint32_t cpu_percent;
+        uint32_t runtime; /* enum local_runtime */
+        uint32_t reserved;
         char scratch[ZYGOTE_SCRATCH_MAX]; /* without a mount namespace: the guest's own directory; else "" */
 };
 

@@ -8,6 +8,9 @@ import sys
 # cloned, and the worker seeds `random` itself.
 IDLE_HOOKS = ("threading", "logging", "random")
 
+NODE, BASH = 1, 2  # enum local_runtime
+NODE_FLAGS = ("--expose-internals", "--no-force-async-hooks-checks", "--experimental-vm-modules")  # see the worker
+
 
 class ForkHooks:
     """What modules register with os.register_at_fork while they are imported. Running all of it would cost each guest
@@ -40,7 +43,11 @@ def load(path):
     for name in ("preload", "serve", "scratch"):
         getattr(library, f"sbx_zygote_{name}").argtypes = [ctypes.c_void_p]
     library.sbx_zygote_settle.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    for name in ("node", "runtime", "memory"):
+        getattr(library, f"sbx_zygote_{name}").argtypes = [ctypes.c_void_p]
     library.sbx_zygote_open.restype = ctypes.c_void_p
+    library.sbx_zygote_node.restype = ctypes.c_char_p
+    library.sbx_zygote_memory.restype = ctypes.c_uint64
     library.sbx_zygote_preload.restype = library.sbx_zygote_scratch.restype = ctypes.c_char_p
     return library
 
@@ -73,6 +80,26 @@ def become_guests(library, zygote, hooks):
     return worker, control
 
 
+def become_node(library, zygote, guests, control):
+    """Another program takes over, within everything that holds this process."""
+    megabytes = max(library.sbx_zygote_memory(zygote) >> 20, 64)
+    program = os.fsdecode(library.sbx_zygote_node(zygote))
+    arguments = ["node", *NODE_FLAGS, f"--max-old-space-size={megabytes}", os.path.join(guests, "sbx_node", "worker.js")]
+    os.environ["SBX_CONTROL_FD"] = str(control)
+    os.set_inheritable(control, True)
+    os.execve(program, arguments, os.environ)
+
+
+def serve(library, zygote, worker, guests, control):
+    runtime = library.sbx_zygote_runtime(zygote)
+    if runtime == NODE:
+        become_node(library, zygote, os.path.join(guests, "node"), control)
+    if runtime == BASH:
+        sys.path.insert(0, os.path.join(guests, "bash"))
+        from sbx_bash import worker
+    worker.serve(control)
+
+
 def main():
     library_path, guests = sys.argv[1:3]
     sys.argv[:] = [""]
@@ -87,7 +114,7 @@ def main():
         os.environ["HOME"] = os.environ["TMPDIR"] = os.fsdecode(scratch)
     hooks.hand_over()
     try:
-        worker.serve(control)
+        serve(library, zygote, worker, os.path.dirname(guests), control)
     finally:
         library.sbx_zygote_end()
 

@@ -300,6 +300,7 @@ static int make_config(const struct local *local, int *ret_fd, struct sbx_error 
                 .memory_wall = !local->memory_counted,
                 .pids_wall = !local->pids_counted,
                 .python = local->interpreter.path,
+                .node = local->interpreter.node,
                 .helpers = local->host.directory(self, "libexec"),
                 .guests = local->host.directory(self, "guests"),
                 .workspace_path = options->workspace == JAIL_WORKSPACE_NONE ? NULL : options->workspace_path,

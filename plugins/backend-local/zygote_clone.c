@@ -97,6 +97,8 @@ static void run_guest(struct zygote *zygote, const struct zygote_spawn *spawn) {
         }
         close(GUEST_REPORT_FD);
         zygote->after_fork_child();
+        zygote->runtime = spawn->request->runtime;
+        zygote->memory_bytes = spawn->request->memory_bytes;
         memcpy(zygote->scratch, spawn->request->scratch, sizeof(zygote->scratch));
 }
 

@@ -37,7 +37,10 @@ struct zygote {
         void (*after_fork_parent)(void);
         void (*after_fork_child)(void);
 
-        char scratch[ZYGOTE_SCRATCH_MAX]; /* in a guest without a mount namespace */
+        /* In a guest. */
+        uint32_t runtime; /* enum local_runtime */
+        uint64_t memory_bytes;
+        char scratch[ZYGOTE_SCRATCH_MAX]; /* without a mount namespace */
 };
 
 /* ---- zygote_clone.c */

@@ -28,6 +28,9 @@ EXPORT const char *sbx_zygote_preload(const struct zygote *zygote);
 EXPORT int sbx_zygote_serve(struct zygote *zygote);
 EXPORT void sbx_zygote_settle(struct zygote *zygote, const char *failure);
 EXPORT const char *sbx_zygote_scratch(const struct zygote *zygote);
+EXPORT const char *sbx_zygote_node(const struct zygote *zygote);
+EXPORT unsigned sbx_zygote_runtime(const struct zygote *zygote);
+EXPORT uint64_t sbx_zygote_memory(const struct zygote *zygote);
 EXPORT void sbx_zygote_end(void);
 
 /* A request and its descriptors. 1; 0: the server is gone; negative errno. */
@@ -388,6 +391,20 @@ const char *sbx_zygote_preload(const struct zygote *zygote) {
 /* In a guest: its directory, or NULL when it has a file tree of its own. */
 const char *sbx_zygote_scratch(const struct zygote *zygote) {
         return zygote->scratch[0] != '\0' ? zygote->scratch : NULL;
+}
+
+/* The program of sessions of Node; NULL: there is none. */
+const char *sbx_zygote_node(const struct zygote *zygote) {
+        return zygote->config.node;
+}
+
+/* In a guest: what it is to become (enum local_runtime), and its memory limit in bytes. */
+unsigned sbx_zygote_runtime(const struct zygote *zygote) {
+        return zygote->runtime;
+}
+
+uint64_t sbx_zygote_memory(const struct zygote *zygote) {
+        return zygote->memory_bytes;
 }
 
 /* In a guest whose server closed the stream. Does not return, and runs nothing: threads and exit handlers of a
