@@ -149,10 +149,6 @@ class Stream:
         self.exchange.client.close()
         self.exchange.upstream.close()
 
-    def reset(self):
-        self.exchange.reset()
-        self.exchange.upstream.close()
-
     def freeze(self):
         self.running.clear()
 

@@ -32,7 +32,7 @@ def older(headers, body):
 class Start(Case):
     def test_no_socket(self):
         self.proxy.down()
-        self.refused(self.execute(), "engine.sock", "(?i)no such file|no socket|not there|nobody")
+        self.refused(self.execute(), "engine.sock", "(?i)no such file|no socket|there is no|nobody")
 
     def test_nobody_listens(self):
         self.proxy.down()
