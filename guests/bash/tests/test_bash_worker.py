@@ -444,7 +444,7 @@ class StartTest(unittest.TestCase):
     def test_no_bash(self):
         # Nothing of the machine's own is hidden: the worker looks for a file that is there nowhere.
         class NoBash(BashGuest):
-            code = BashGuest.code.replace("import worker", "shell, worker; shell.BASH = 'no-such-bash'")
+            code = BashGuest.code.replace("import worker;", "import shell, worker; shell.BASH = 'no-such-bash';")
 
         with NoBash(greet=False) as guest:
             guest.send(HELLO, {"protocol": 1, "session": "test", "framed_output": False})
