@@ -41,7 +41,9 @@ function watch() {
   const vm = require('vm');
   const fs = require('fs');
   const { words, names, options } = workerData;
-  const { SLEEP, STATE, PROTECTED, UP, EXIT, PENDING, ENDING, TOLD, GRACE_MS } = names;
+  const { STATE, PROTECTED, UP, EXIT, LIMIT, FULL, PENDING, ENDING, TOLD, GRACE_MS, TOLD_MS } = names;
+  const memory = fs.openSync('/proc/self/statm', 'r');
+  const text = Buffer.alloc(128);
   let session = null;
 
   const kill = (pid) => {
@@ -55,28 +57,59 @@ function watch() {
   // What the main thread may be waiting for in a call that V8 can't end.
   const killProcesses = () => (options.killAll ? kill(-1) : descendants(fs).forEach(kill));
 
-  const endCode = () => {
+  // Has the main thread's inspector do something, whatever it is doing.
+  const tell = (method) => {
     if (session === null) {
       const inspector = require('inspector');
       session = new inspector.Session();
       session.connectToMainThread();
     }
-    session.post('Runtime.terminateExecution');
+    session.post(method);
   };
 
   const handle = () => {
-    const leaving = Atomics.exchange(words, EXIT, 0) === 1;
+    const asked = Atomics.exchange(words, EXIT, 0) === 1 || Atomics.load(words, FULL) === 1;
     Atomics.store(words, STATE, PENDING);
     parentPort.postMessage(0);
-    if (!leaving) Atomics.wait(words, STATE, PENDING, GRACE_MS);
+    if (!asked) Atomics.wait(words, STATE, PENDING, GRACE_MS);
     while (Atomics.load(words, STATE) === PENDING && Atomics.load(words, PROTECTED) === 1) {
       Atomics.wait(words, PROTECTED, 1, GRACE_MS);
     }
     if (Atomics.compareExchange(words, STATE, PENDING, ENDING) !== PENDING) return;
-    if (!leaving) killProcesses();
-    endCode();
+    if (!asked) killProcesses();
+    tell('Runtime.terminateExecution');
     Atomics.store(words, STATE, TOLD);
     Atomics.notify(words, STATE);
+    // A session that is left open would keep the process from ending.
+    Atomics.wait(words, STATE, TOLD, TOLD_MS);
+    session.disconnect();
+    session = null;
+  };
+
+  // Pages of memory that are this process's own.
+  const measure = () => {
+    const size = fs.readSync(memory, text, 0, text.length, 0);
+    const [, resident, shared] = text.latin1Slice(0, size).split(' ').map(Number);
+    return resident - shared;
+  };
+
+  // Watches over an execution that may use `limit` pages. The garbage of a while may look like a need: it is collected
+  // first. What was there before is not this execution's fault, and it may be the one that frees it.
+  const guardMemory = (limit) => {
+    const most = Math.max(limit * 0.85, Math.min(measure() + limit * 0.05, limit * 0.97));
+    let collected = false;
+    while (Atomics.load(words, LIMIT) === limit) {
+      const used = measure();
+      if (used > most) {
+        Atomics.store(words, FULL, 1);
+        handle();
+        Atomics.wait(words, LIMIT, limit);
+        return;
+      }
+      if (used > most * 0.8 && !collected) tell('HeapProfiler.collectGarbage');
+      collected = used > most * 0.8;
+      Atomics.wait(words, LIMIT, limit, used > most / 2 ? 3 : 15);
+    }
   };
 
   // The signal ends the innermost of these. The outer ones keep Node from giving the signal back to the system while
@@ -86,7 +119,11 @@ function watch() {
     () => {
       Atomics.store(words, UP, 1);
       Atomics.notify(words, UP);
-      for (;;) Atomics.wait(words, SLEEP, 0);
+      for (;;) {
+        const limit = Atomics.load(words, LIMIT);
+        if (limit > 0) guardMemory(limit);
+        else Atomics.wait(words, LIMIT, 0);
+      }
     },
   ];
   for (let level = 0; level < 3; level++) {
@@ -122,7 +159,7 @@ class Interrupts {
   // `killAll`: every other process but the first of the namespace is the session's.
   constructor(killAll) {
     const words = new Int32Array(new SharedArrayBuffer(4 * WORDS));
-    const names = { SLEEP, STATE, PROTECTED, UP, EXIT, PENDING, ENDING, TOLD, GRACE_MS };
+    const names = { STATE, PROTECTED, UP, EXIT, LIMIT, FULL, PENDING, ENDING, TOLD, GRACE_MS, TOLD_MS };
     this.words = words;
     this.onInterrupt = () => {};
     this.settling = null; // who waits for what the watcher began to be over
@@ -179,10 +216,11 @@ class Interrupts {
     Atomics.notify(this.words, PROTECTED);
   }
 
-  // The memory that the execution may use; 0: no limit.
+  // The memory that the execution may use; 0: no limit, or no execution.
   limit(bytes) {
+    if (bytes > 0) Atomics.store(this.words, FULL, 0);
     Atomics.store(this.words, LIMIT, Math.min(Math.floor(bytes / PAGE), 2 ** 31 - 1));
-    if (bytes > 0) Atomics.notify(this.words, LIMIT);
+    Atomics.notify(this.words, LIMIT);
   }
 
   // Was it reached?

@@ -6,6 +6,7 @@
 
 const { spawn } = require('child_process');
 const { readSync } = require('fs');
+const { totalmem } = require('os');
 const frames = require('./frames.js');
 const { dumps } = require('./text.js');
 
@@ -85,9 +86,15 @@ function ownedProcesses() {
   return process.ppid === 1 ? 'others' : 'none';
 }
 
+// V8's heap may be as large as the container's memory: it ends the whole process at its own limit.
+function heapFlags() {
+  const bytes = process.constrainedMemory?.() ?? 0;
+  return bytes > 0 && bytes < totalmem() ? [`--max-old-space-size=${Math.max(Math.floor(bytes / 2 ** 20), 64)}`] : [];
+}
+
 function relay(channel, hello, payload) {
   const program = payload === null ? [require.resolve('./worker.js')] : [];
-  const worker = spawn(process.execPath, [...process.execArgv, ...program], {
+  const worker = spawn(process.execPath, [...heapFlags(), ...process.execArgv, ...program], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     env: { ...process.env, SBX_CONTROL_FD: String(CONTROL) },
   });
