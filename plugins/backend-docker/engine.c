@@ -12,6 +12,7 @@ static int make_client(const struct engine *engine, const struct docker_options 
         struct sbx_http_options client = {
                 .origin = ENGINE_ORIGIN,
                 .user_agent = agent,
+                .http1 = true,
                 .proxy = "", /* an engine is the user's own machine, or reached directly */
                 .connect_timeout_ms = options->timeout_ms > 0 && options->timeout_ms < CONNECT_TIMEOUT_MS
                                               ? options->timeout_ms
@@ -101,9 +102,7 @@ static void add_failure(struct failures *failures, int code, const struct sbx_er
 
 static int report_failures(const struct failures *failures, struct sbx_error *err) {
         if (failures->code == -ENOENT)
-                return sbx_error_set(err, -ENOENT, ENGINE_ORIGIN,
-                                     "Install one and start it (Debian: sudo apt install podman && systemctl --user "
-                                     "start podman.socket; or docker.io), or set the option engine or DOCKER_HOST.",
+                return sbx_error_set(err, -ENOENT, ENGINE_ORIGIN, ENGINE_HINT_INSTALL,
                                      "no container engine was found: %s", failures->text);
         return sbx_error_set(err, failures->code, ENGINE_ORIGIN, failures->most.hint,
                              "no container engine can be used: %s", failures->text);
@@ -131,11 +130,22 @@ static int find(const struct sbx_host *host, const struct docker_options *option
         return count == 1 ? r : report_failures(&failures, err);
 }
 
+static void warn_plain(const struct engine *engine) {
+        char text[ENGINE_PLACE_MAX + 160];
+
+        snprintf(text, sizeof(text),
+                 "the engine at %s is reached without TLS: who is in between reads and changes all that code does",
+                 engine->info.place.address);
+        engine->host->log(engine->host->self, SBX_LOG_WARNING, text);
+}
+
 int engine_new(const struct sbx_host *host, const struct docker_options *options, const struct sbx_call *call,
                struct engine **ret_engine, struct sbx_error *err) {
         struct engine *engine = NULL;
         int r = find(host, options, call, &engine, err);
 
+        if (r == 0 && !engine->info.local && !engine->info.place.tls)
+                warn_plain(engine);
         if (r == 0)
                 r = engine_ask_info(engine, call, err);
         if (r < 0)

@@ -13,8 +13,13 @@
 #include "options.h"
 
 #define ENGINE_API_MIN "1.40" /* Docker 19.03; below it an error says which version is needed */
-#define ENGINE_API_MAX "1.41" /* Docker 20.10, Podman 4: what this plugin was written for */
+#define ENGINE_API_MAX                                                                                                 \
+        "1.41" /* Docker 20.10, Podman 4: what this plugin was written for. An engine whose oldest is newer is asked   \
+                  with that */
 #define ENGINE_PLACE_MAX 256
+#define ENGINE_HINT_INSTALL                                                                                            \
+        "Install one and start it (Debian: sudo apt install podman, then systemctl --user start podman.socket; or "    \
+        "docker.io), or set the option engine or DOCKER_HOST."
 
 struct engine;
 
@@ -25,12 +30,12 @@ struct engine_place {
         bool tls;
         bool chosen; /* by the configuration or the environment; else found by looking */
 };
-/* Places to try, in order: the option or DOCKER_HOST alone if set, else sockets of Docker, rootless Docker, Podman,
- * rootless Podman. At most `max`; returns how many. ssh:// and others: -ENOTSUP. */
+/* Places to try, in order: the option, DOCKER_HOST or CONTAINER_HOST alone if set, else sockets of Docker, rootless
+ * Docker, Podman, rootless Podman. At most `max`; returns how many. ssh:// and others: -ENOTSUP. */
 int engine_places(const struct sbx_host *host, const struct docker_options *options, struct engine_place *ret_places,
                   size_t max, struct sbx_error *err);
-/* Is somebody there? 0, -ENOENT (no socket), -EACCES, -ECONNREFUSED, -ETIMEDOUT, -EPROTO (no engine; too old): the
- * error has the place, why, and what to type. */
+/* Is somebody there? 0, -ENOENT (no socket), -EACCES, -EPERM (a socket that was found, of another user), -ECONNREFUSED,
+ * -ETIMEDOUT, -EPROTO (no engine; too old): the error has the place, why, and what to type. */
 int engine_place_try(const struct sbx_host *host, const struct docker_options *options,
                      const struct engine_place *place, const struct sbx_call *call, struct sbx_error *err);
 

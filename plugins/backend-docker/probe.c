@@ -39,8 +39,8 @@ static int try_place(struct probe *probe, const struct engine_place *place, stru
         return engine_place_try(docker->host, &docker->options, place, &call, err);
 }
 
-/* The first that answers is used. A place where nothing is does not matter then; one that is there and does not answer
- * is worth a look. */
+/* The first that answers is used. A place that was looked at and where nothing is does not matter then; one where
+ * something does not answer is worth a look. */
 static bool probe_places(struct probe *probe) {
         struct engine_place places[PLACES_MAX];
         struct sbx_error reasons[PLACES_MAX] = {0}, err = {0};
@@ -63,11 +63,16 @@ static bool probe_places(struct probe *probe) {
                 if (codes[i] == 0)
                         probe_tell(probe, SBX_PROBE_OK, subject, NULL, "%s answers%s", places[i].address,
                                    i == used ? ", and is used" : "; not used, since one before it answers");
+                else if (codes[i] == -ENOENT && !places[i].chosen)
+                        probe_tell(probe, SBX_PROBE_OK, subject, NULL, "nothing at %s", places[i].address);
                 else if (used < 0)
                         probe_fail(probe, codes[i], subject, &reasons[i]);
                 else
-                        probe_tell(probe, codes[i] == -ENOENT ? SBX_PROBE_OK : SBX_PROBE_WARNING, subject,
-                                   codes[i] == -ENOENT ? NULL : reasons[i].hint, "%s", reasons[i].message);
+                        probe_tell(probe, SBX_PROBE_WARNING, subject, reasons[i].hint, "%s", reasons[i].message);
+        }
+        if (used < 0 && probe->first_failure == 0) {
+                sbx_error_set(&err, -ENOENT, DOCKER_ORIGIN, ENGINE_HINT_INSTALL, "no container engine was found");
+                probe_fail(probe, -ENOENT, "engine", &err);
         }
         return used >= 0;
 }

@@ -81,14 +81,14 @@ int sbx_http_new(const struct sbx_http_options *options, struct sbx_http **ret_h
         http->connect_timeout_ms =
                 options->connect_timeout_ms > 0 ? options->connect_timeout_ms : HTTP_CONNECT_TIMEOUT_MS;
         http->idle_timeout_ms = options->idle_timeout_ms;
+        http->http1 = options->http1;
         pthread_mutex_init(&http->lock, NULL);
         for (size_t i = 0; i < CURL_LOCK_DATA_LAST; i++)
                 pthread_mutex_init(&http->share_locks[i], NULL);
         if (copy_text(origin, &http->origin) < 0 || copy_text(options->user_agent, &http->user_agent) < 0 ||
             copy_text(options->proxy, &http->proxy) < 0 || copy_text(options->ca_file, &http->ca_file) < 0 ||
             copy_text(options->certificate, &http->certificate) < 0 || copy_text(options->key, &http->key) < 0 ||
-            copy_text(options->unix_socket, &http->unix_socket) < 0 ||
-            make_share(http) < 0) {
+            copy_text(options->unix_socket, &http->unix_socket) < 0 || make_share(http) < 0) {
                 sbx_http_free(http);
                 return sbx_error_set(err, -ENOMEM, origin, NULL, "out of memory");
         }

@@ -13,12 +13,13 @@
 struct sbx_http; /* a client: its idle connections */
 
 struct sbx_http_options {
-        const char *origin;          /* of errors: the plugin's name */
-        const char *user_agent;      /* "snipara-sandbox/2.2.7" */
-        const char *proxy;           /* NULL: as the environment says (HTTPS_PROXY, NO_PROXY); "": none */
-        const char *ca_file;         /* NULL: the system's */
-        const char *certificate;     /* of this client, PEM, with `key`; NULL: none */
+        const char *origin;      /* of errors: the plugin's name */
+        const char *user_agent;  /* "snipara-sandbox/2.2.7" */
+        const char *proxy;       /* NULL: as the environment says (HTTPS_PROXY, NO_PROXY); "": none */
+        const char *ca_file;     /* NULL: the system's */
+        const char *certificate; /* of this client, PEM, with `key`; NULL: none */
         const char *key;
+        bool http1;              /* HTTP/1.1 alone, where TLS would settle for HTTP/2 */
         const char *unix_socket; /* every request goes to this socket, whatever host its URL names; NULL: the network */
         uint64_t connect_timeout_ms; /* 0: 10 s */
         uint64_t idle_timeout_ms;    /* no byte for so long: -ETIMEDOUT; 0: none but the call's deadline */

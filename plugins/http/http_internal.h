@@ -24,6 +24,7 @@ struct http_line {
 struct sbx_http {
         char *origin, *user_agent, *proxy, *ca_file, *certificate, *key, *unix_socket; /* all but origin may be NULL */
         uint64_t connect_timeout_ms, idle_timeout_ms;
+        bool http1;
         CURLSH *share; /* names and TLS sessions, for all lines */
         pthread_mutex_t share_locks[CURL_LOCK_DATA_LAST];
         pthread_mutex_t lock; /* protects idle and idle_count */

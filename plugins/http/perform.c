@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One request from start to end: what curl is told, and waiting on network, deadline and cancel descriptor at once. */
 #include <poll.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "http_internal.h"
@@ -65,6 +66,13 @@ static CURLcode set_request(struct http_exchange *exchange) {
         return code;
 }
 
+/* No child process gets a connection: what is behind it may be trusted with much. */
+static curl_socket_t open_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
+        int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+
+        return fd < 0 ? CURL_SOCKET_BAD : fd;
+}
+
 /* Proxy variables are the only thing of the environment that counts: no netrc, no cookies, no other protocol. */
 CURLcode http_set_network(struct http_exchange *exchange) {
         const struct sbx_http *http = exchange->http;
@@ -89,10 +97,13 @@ CURLcode http_set_network(struct http_exchange *exchange) {
                 code = curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, http->unix_socket);
         if (code == CURLE_OK && http->user_agent != NULL)
                 code = curl_easy_setopt(easy, CURLOPT_USERAGENT, http->user_agent);
+        if (code == CURLE_OK && http->http1)
+                code = curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
         if (code != CURLE_OK)
                 return code;
         curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
         curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+        curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
         curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
         curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
         curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asks an engine what the command line says, and prints one JSON object for each command: the tests judge them. */
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "engine_internal.h"
 
@@ -48,10 +51,12 @@ static void print_info(const struct engine_info *info) {
                 info->init, "memory_swap", info->memory_swap, "pids", info->pids));
 }
 
+struct seen {
+        unsigned count, stop_after;
+};
+
 static int count_item(void *data, const json_t *item) {
-        struct engine_client_items {
-                unsigned count, stop_after;
-        } *items = data;
+        struct seen *items = data;
 
         print(json_deep_copy(item));
         return ++items->count == items->stop_after ? -EXDEV : 0;
@@ -69,9 +74,7 @@ static struct sbx_call bounded(void) {
 
 /* ask METHOD PATH [BODY] */
 static int ask(struct engine *engine, char **words, bool items) {
-        struct {
-                unsigned count, stop_after;
-        } seen = {.stop_after = (unsigned)number(option("TEST_STOP_AFTER"))};
+        struct seen seen = {.stop_after = (unsigned)number(option("TEST_STOP_AFTER"))};
         _cleanup_json_ json_t *body = words[2] != NULL ? json_loads(words[2], 0, NULL) : NULL;
         struct engine_request request = {
                 .method = words[0],
@@ -189,8 +192,93 @@ static int places(const struct sbx_host *host, const struct docker_options *opti
         return 0;
 }
 
+struct worker {
+        struct engine *engine;
+        char **words;
+        pthread_t thread;
+        int result;
+};
+
+static void *work(void *data) {
+        struct worker *worker = data;
+        const struct engine_request request = {.method = worker->words[0], .path = worker->words[1]};
+
+        for (unsigned i = 0; worker->result == 0 && i < 20; i++)
+                worker->result = engine_ask(worker->engine, &request, NULL, NULL, NULL);
+        return NULL;
+}
+
+/* parallel METHOD PATH: many threads ask at the same time */
+static int parallel(struct engine *engine, char **words) {
+        struct worker workers[8];
+        int r = 0;
+
+        for (size_t i = 0; i < 8; i++) {
+                workers[i] = (struct worker){.engine = engine, .words = words};
+                if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
+                        abort();
+        }
+        for (size_t i = 0; i < 8; i++) {
+                pthread_join(workers[i].thread, NULL);
+                r = r < 0 ? r : workers[i].result;
+        }
+        print(json_pack("{s:i}", "parallel", -r));
+        return r < 0 ? 1 : 0;
+}
+
+/* Connections that a child process would get. */
+static int inherited(struct engine *engine) {
+        struct engine_request request = {.method = "GET", .path = "/info"};
+        int r = engine_ask(engine, &request, NULL, NULL, NULL), count = 0, open = 0;
+
+        for (int fd = 3; fd < 256; fd++) {
+                struct sockaddr_storage address;
+                socklen_t size = sizeof(address);
+
+                if (getpeername(fd, (struct sockaddr *)&address, &size) < 0 || size <= sizeof(sa_family_t))
+                        continue;
+                open++;
+                count += (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0;
+        }
+        print(json_pack("{s:i, s:i, s:i}", "ask", -r, "open", open, "inherited", count));
+        return 0;
+}
+
+static int one(struct engine *engine, int argc, char **argv) {
+        if (argc >= 3 && strcmp(argv[0], "ask") == 0)
+                return ask(engine, argv + 1, false);
+        if (argc >= 3 && strcmp(argv[0], "items") == 0)
+                return ask(engine, argv + 1, true);
+        if (argc >= 5 && strcmp(argv[0], "stream") == 0)
+                return use_stream(engine, argv + 1);
+        if (argc >= 3 && strcmp(argv[0], "parallel") == 0)
+                return parallel(engine, argv + 1);
+        if (argc >= 1 && strcmp(argv[0], "inherited") == 0)
+                return inherited(engine);
+        print_info(engine_info(engine));
+        return 0;
+}
+
+/* Commands are separated by "then". */
+static int all(struct engine *engine, int argc, char **argv) {
+        int r = 0, start = 0;
+
+        for (int i = 0; i <= argc; i++)
+                if (i == argc || strcmp(argv[i], "then") == 0) {
+                        argv[i] = NULL;
+                        r |= one(engine, i - start, argv + start);
+                        start = i + 1;
+                }
+        return r;
+}
+
+static void print_log(struct sbx_host_state *self, int level, const char *message) {
+        fprintf(stderr, "log %d: %s\n", level, message);
+}
+
 int main(int argc, char **argv) {
-        const struct sbx_host host = {.struct_size = sizeof(host), .version = "0", .environment = environment};
+        const struct sbx_host host = {
+                .struct_size = sizeof(host), .version = "0", .log = print_log, .environment = environment};
         const struct docker_options options = {
                 .engine = option("TEST_ENGINE"),
                 .tls_ca = option("TEST_TLS_CA"),
@@ -211,14 +299,7 @@ int main(int argc, char **argv) {
                 print_error(r, &err);
                 return 1;
         }
-        if (argc >= 4 && strcmp(argv[1], "ask") == 0)
-                r = ask(engine, argv + 2, false);
-        else if (argc >= 4 && strcmp(argv[1], "items") == 0)
-                r = ask(engine, argv + 2, true);
-        else if (argc >= 6 && strcmp(argv[1], "stream") == 0)
-                r = use_stream(engine, argv + 2);
-        else
-                print_info(engine_info(engine));
+        r = all(engine, argc - 1, argv + 1);
         engine_free(engine);
         return r;
 }
