@@ -139,8 +139,11 @@ bool docker_requirement_ok(const char *text) {
 }
 
 static int add(struct docker_options *options, const char *text, size_t length, struct sbx_error *err) {
-        _cleanup_free_ char *copy = strndup(text, length);
+        _cleanup_free_ char *copy = NULL;
 
+        while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+                length--;
+        copy = strndup(text, length);
         if (copy == NULL)
                 return sbx_error_set(err, -ENOMEM, DOCKER_OPTIONS_ORIGIN, NULL, "out of memory");
         if (!docker_requirement_ok(copy))
