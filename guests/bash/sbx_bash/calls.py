@@ -15,6 +15,7 @@ from .shell import Page, pipe
 _CHUNK = 65536
 _REQUEST_MAX = ARGUMENTS_MAX + (1 << 20)
 _PARTS_MAX = 4096
+NOT_HERE = "it is not part of an execution that may call tools"
 
 
 class Refused(Exception):
@@ -34,14 +35,18 @@ class Calls:
         self._request = bytearray()
         self._count = 0
         self._pending = False
+        self._enabled = False
 
     def shell_fds(self):
         """Descriptors for the shell, in the order of prelude.CALL_FDS."""
         return self._request_end, self._answer_end, self._text.fd, self._token_end, self._token_fd
 
-    def begin(self):
+    def begin(self, enabled):
         """Before an execution: nothing of an earlier one is left, and one call may begin."""
         self._request.clear()
+        self._enabled = enabled
+        if not enabled:
+            return
         for fd in (self.request_fd, self._answer_end, self._token_end):
             while _has_data(fd):
                 os.read(fd, _CHUNK)
@@ -53,12 +58,15 @@ class Calls:
             self._pending = False
             self._channel.skip()
 
-    def take(self):
-        """Reads what the code wrote, and answers if that is a whole request."""
-        if not _has_data(self.request_fd):
-            return
+    def take(self, answering):
+        """Reads what the code wrote, and answers if that is a whole request. Not ``answering``: drops it."""
         data = os.read(self.request_fd, _CHUNK)
+        if not answering:
+            return
         self._request += data
+        if not self._enabled:  # a process that an execution with tools left behind
+            self._answer(False, NOT_HERE)
+            return
         if len(self._request) > _REQUEST_MAX:
             self._answer(False, "the call is too large")
             return

@@ -175,8 +175,7 @@ class Shell:
         self._say(f"builtin . {_CODE_PATH}; builtin printf '%s\\0' \"$BASH_VERSION\" >&{prelude.NOTES}")
         deadline = monotonic() + _START_SECONDS
         while b"\0" not in self._notes and monotonic() < deadline:
-            self._waiter.poll(_LOOK_SECONDS * 1000)
-            self._hear()
+            self._listen(_LOOK_SECONDS, answering=False)
         told, _nul, rest = bytes(self._notes).partition(b"\0")
         self._notes = bytearray(rest)
         version = told.decode("ascii", "replace").partition("(")[0]
@@ -193,9 +192,9 @@ class Shell:
         except BrokenPipeError:
             raise self._end() from None
 
-    def _ask(self):
+    def _ask(self, before=""):
         self._attempt += 1
-        self._say(f'__sbx_done {self._attempt} "$?"')
+        self._say(f'{before}__sbx_done {self._attempt} "$?"')
 
     # ---- running ----
 
@@ -208,7 +207,7 @@ class Shell:
         begin = b"{ builtin set -e;" if self.errexit else b"{ "
         end = f"\n\n}} 2>&{prelude.ERR}{closing} {prelude.NOTES}>&${{__sbx_ran:=-}}\n"
         self._page.put(begin, source, end.encode("ascii"))
-        self._calls.begin()
+        self._calls.begin(tools)
         try:
             return self._go(f"\\builtin . {_CODE_PATH} </dev/null >&{prelude.OUT} 2>&{prelude.ERRORS}")
         except Gone as gone:
@@ -232,9 +231,8 @@ class Shell:
 
     def _go(self, line):
         self.errors.clear()
-        self._say(line)
         first = self._attempt + 1
-        self._ask()
+        self._ask(line + "\n")
         record = self._wait(first)
         self._hear_errors()
         self.errexit = record.errexit
@@ -255,14 +253,7 @@ class Shell:
                 rounds += 1
                 at = monotonic() + _ROUND_SECONDS
             seconds = _LOOK_SECONDS if at is None else max(at - monotonic(), 0)
-            for fd, _event in self._waiter.poll(seconds * 1000):
-                if fd == self._interrupts.wakeup_fd:
-                    self._interrupts.drain()
-                elif fd == self._calls.request_fd and at is None:
-                    self._calls.take()
-                elif fd == self._errors_fd:
-                    self._hear_errors()
-            self._hear()
+            self._listen(seconds, answering=at is None)
 
     def _press(self, rounds):
         """One more signal of an interrupt."""
@@ -280,26 +271,31 @@ class Shell:
         processes.kill_others(self.pid)
         while True:
             first = self._attempt + 1
-            self._say("")
-            self._ask()
+            self._ask("\n")
             deadline = monotonic() + _LOOK_SECONDS
             while monotonic() < deadline:
                 if self._parse(first) is not None:
                     return
-                self._waiter.poll(20)
-                self._interrupts.drain()
-                self._hear()
-                self._hear_errors()
+                self._listen(_ROUND_SECONDS, answering=False)
 
     # ---- listening ----
 
-    def _hear(self):
-        """Takes what the shell wrote. Raises Gone when it ended."""
-        waiter = poll()
-        waiter.register(self._notes_fd, POLLIN)
-        if not waiter.poll(0):
+    def _listen(self, seconds, answering):
+        """Waits for what comes, and takes it. Raises Gone when the shell ended."""
+        ready = self._waiter.poll(seconds * 1000)
+        for fd, _event in ready:
+            if fd == self._notes_fd:
+                self._hear()
+            elif fd == self._interrupts.wakeup_fd:
+                self._interrupts.drain()
+            elif fd == self._errors_fd:
+                self._hear_errors()
+            else:
+                self._calls.take(answering)
+        if not ready:
             self._look()
-            return
+
+    def _hear(self):
         data = os.read(self._notes_fd, _CHUNK)
         if not data:
             raise self._end()

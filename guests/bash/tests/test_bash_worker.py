@@ -422,6 +422,14 @@ class ToolsTest(BashTest):
         self.answered("call_tool look >/dev/null")
         self.fails("call_tool look", 1)
 
+    def test_processes_that_are_left_behind(self):
+        # The one that calls waits for a file, which is there once the next execution runs, without tools.
+        with tempfile.TemporaryDirectory() as directory:
+            self.answered(f"{{ until [[ -e {directory}/go ]]; do sleep 0.01; done; call_tool look; echo $?; }} >{directory}/out 2>&1 &")
+            self.assertIn("may call tools\n1\n", self.out(f"touch {directory}/go; wait; cat {directory}/out"))
+        self.assertEqual(self.calls, [])
+        self.assertEqual(self.answered("call_tool look")["stdout"], "found\n\n")
+
     def test_side_by_side(self):
         result = self.answered("for i in {1..20}; do call_tool look path=$i & done | sort -n; wait")
         self.assertEqual(sorted(result["stdout"].split()), sorted(["found"] * 20 + [str(i) for i in range(1, 21)]))
