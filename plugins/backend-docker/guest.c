@@ -10,6 +10,7 @@
 #include "util.h"
 
 #define NAME_MAX_BYTES 128
+#define WORKER_TRIES 3
 
 static void cleanup_labels(char ***labels) {
         owner_labels_free(*labels);
@@ -61,6 +62,10 @@ static int start_container(struct docker_guest *guest, const struct container_wi
         struct engine_stream *stream = NULL;
         int r = container_create(docker, wish, call, guest->container, err);
 
+        /* An engine that did not say no may still make it. */
+        if (r == -ECANCELED || r == -ETIMEDOUT || r == -ECONNRESET || r == -ECONNREFUSED || r == -EIO || r == -EPROTO ||
+            r == -EFBIG)
+                owner_forsake(docker->owner, wish->name);
         if (r == 0)
                 r = guest_attach(guest, call, &stream, err);
         if (r == 0)
@@ -75,13 +80,21 @@ static int start_worker(struct docker_guest *guest, const struct container_wish 
                         const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err) {
         struct docker *docker = guest->docker;
         struct engine_stream *stream = NULL;
-        int r = scope_container(docker->scopes, wish->runtime, wish->payload, wish->image, owner, call,
-                                guest->container, err);
+        struct sbx_error cause = {0};
+        int r = -EBUSY;
 
-        if (r == 0)
+        /* One that ends itself may do so between the two. */
+        for (int i = 0; i < WORKER_TRIES && (r == -EBUSY || r == -ENOENT); i++) {
+                cause = (struct sbx_error){0};
+                r = scope_container(docker->scopes, wish->runtime, wish->payload, wish->image, owner, call,
+                                    guest->container, err);
+                if (r < 0)
+                        return r;
                 r = scope_worker(docker->scopes, guest->container, wish->payload, guest->mark, call, &stream,
-                                 guest->exec, err);
-        return r == 0 ? make_line(guest, stream, ret_guest, err) : r;
+                                 guest->exec, &cause);
+        }
+        return r == 0 ? make_line(guest, stream, ret_guest, err)
+                      : sbx_error_set(err, r, cause.origin, cause.hint, "%s", cause.message);
 }
 
 /* What the engine says of the container that runs; nothing is handed out before that was seen. */
