@@ -123,7 +123,8 @@ static int take_item(void *data, const json_t *item) {
 /* What is left of a build that failed: nothing has a name, but all of it has this build's label. */
 static void remove_rest(const struct build *build) {
         char path[FILTER_MAX] = "/images/prune?filters=", filters[256];
-        struct engine_request request = {.method = "POST", .path = path};
+        /* Whoever ended the build wants to go on, and the engine may be why it ended. */
+        struct engine_request request = {.method = "POST", .path = path, .timeout_ms = 5000};
         _cleanup_json_ json_t *answer = NULL;
         struct sbx_error ignored = {0};
 
