@@ -46,7 +46,7 @@ bool container_has_init(const struct docker *docker, const struct container_wish
 
         if (!options->init_auto)
                 return options->init;
-        return wish->runtime->family == DOCKER_NODE && !wish->keeper && engine_info(docker->engine)->init;
+        return wish->runtime->family == DOCKER_NODE && engine_info(docker->engine)->init; /* Node buries nobody */
 }
 
 /* ---- the workspace */
@@ -113,6 +113,19 @@ static int add_tmpfs(json_t *tmpfs, const char *path, const char *mode, uint64_t
         return json_object_set_new(tmpfs, path, json_string(options));
 }
 
+/* Docker makes the working directory before it mounts there, and runc then gives the mount that directory's mode, which
+ * root alone may write to: so it belongs to the user. */
+static int add_workspace(json_t *tmpfs, const struct docker *docker) {
+        const struct docker_options *options = &docker->options;
+        char text[128];
+
+        if (engine_is_podman(engine_info(docker->engine)))
+                return add_tmpfs(tmpfs, options->workspace_target, "1777", options->workspace_bytes);
+        snprintf(text, sizeof(text), "rw,nosuid,nodev,exec,size=%" PRIu64 ",mode=0777,uid=%.*s",
+                 options->workspace_bytes, (int)strcspn(options->user, ":"), options->user);
+        return json_object_set_new(tmpfs, options->workspace_target, json_string(text));
+}
+
 static int add_volumes(json_t *tmpfs, const json_t *volumes, uint64_t bytes) {
         const char *path;
         json_t *value;
@@ -132,7 +145,7 @@ static json_t *tmpfs_of(const struct docker *docker, const json_t *volumes, cons
         int r = tmpfs != NULL ? add_tmpfs(tmpfs, "/tmp", "1777", options->tmp_bytes) : -ENOMEM;
 
         if (r == 0 && workspace == NULL)
-                r = add_tmpfs(tmpfs, options->workspace_target, "1777", options->workspace_bytes);
+                r = add_workspace(tmpfs, docker);
         /* Podman makes these of its own accord in a container that is read-only, without a limit. */
         for (size_t i = 0; r == 0 && engine_is_podman(engine_info(docker->engine)) && options->read_only && i < 2; i++)
                 r = json_object_set_new(tmpfs, i == 0 ? "/run" : "/var/tmp", json_string(PODMAN_EXTRA_TMPFS));

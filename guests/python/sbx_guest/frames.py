@@ -67,14 +67,14 @@ def split(payload):
 class Channel:
     """Both directions of the control stream. Any thread may send; the main thread alone receives."""
 
-    __slots__ = ("_interrupts", "_lock", "_rest", "read_fd", "write_fd")
+    __slots__ = ("_lock", "_rest", "interrupts", "read_fd", "write_fd")
 
     def __init__(self, read_fd, write_fd, interrupts):
         self.read_fd = move_high(read_fd)
         self.write_fd = self.read_fd if write_fd == read_fd else move_high(write_fd)
         self._rest = b""  # what came after the last frame
         self._lock = allocate_lock()
-        self._interrupts = interrupts
+        self.interrupts = interrupts
         interrupts.protect(Channel.send)
         interrupts.protect(Channel.receive)
         interrupts.protect(Channel._fill)
@@ -177,4 +177,4 @@ class Channel:
                 sent = write(self.write_fd, frame)
         finally:
             lock.release()
-        self._interrupts.deliver()
+        self.interrupts.deliver()

@@ -11,13 +11,6 @@ from .frames import STDERR, STDOUT, move_high
 _CHUNK = 65536
 
 
-def _writer(fd):
-    # Lines go out as they are printed: they are seen while the code runs, stand in order with what subprocesses
-    # print, and are not lost when the guest is killed.
-    raw = FileIO(fd, "wb", closefd=False)
-    return TextIOWrapper(BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
-
-
 def _reader(fd):
     return TextIOWrapper(BufferedReader(FileIO(fd, "rb", closefd=False)), encoding="utf-8", errors="surrogateescape")
 
@@ -27,6 +20,21 @@ def _usable(stream):
         return not stream.closed
     except ValueError:  # detached
         return False
+
+
+class _Framed(FileIO):
+    """Of a stream that goes out in frames: whoever prints sends them, so that they are not lost with the process."""
+
+    def __init__(self, fd, streams):
+        super().__init__(fd, "wb", closefd=False)
+        self._streams = streams
+
+    def write(self, data):
+        count = super().write(data)
+        pump = self._streams.pump  # a forked process has none
+        if pump is not None:
+            pump.drain_within()
+        return count
 
 
 class Streams:
@@ -47,18 +55,25 @@ class Streams:
 
     def frame_output(self, channel):
         """From now on, what is written to fds 1 and 2 goes to the host in frames."""
-        self.pump = Pump(channel)
+        self.pump = Pump(channel, channel.interrupts)
         self._saved = [pair for pair in self._saved if pair[0] == 0] + self.pump.writers
+        self._out = self._err = None
         self.restore()
+
+    def _writer(self, fd):
+        # Lines go out as they are printed: they are seen while the code runs, stand in order with what subprocesses
+        # print, and are not lost when the guest is killed.
+        raw = FileIO(fd, "wb", closefd=False) if self.pump is None else _Framed(fd, self)
+        return TextIOWrapper(BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
     def restore(self):
         """Undoes closed, replaced or redirected standard streams."""
         for fd, saved in self._saved:
             dup2(saved, fd)
         if self._out is None or not _usable(self._out):
-            self._out = _writer(1)
+            self._out = self._writer(1)
         if self._err is None or not _usable(self._err):
-            self._err = _writer(2)
+            self._err = self._writer(2)
         if self._in is None or not _usable(self._in):
             try:
                 self._in = _reader(0)
@@ -91,10 +106,14 @@ class Streams:
 class Pump:
     """Turns what is written to two pipes into frames. A thread does it while the code runs."""
 
-    __slots__ = ("_channel", "_lock", "_readers", "writers")
+    __slots__ = ("_channel", "_interrupts", "_lock", "_readers", "writers")
 
-    def __init__(self, channel):
+    def __init__(self, channel, interrupts):
         self._channel = channel
+        self._interrupts = interrupts
+        # What a print wrote must not be sent twice, nor be lost between the pipe and the frame.
+        for function in (_Framed.write, Pump.drain_within, Pump.drain, Pump._forward):
+            interrupts.protect(function)
         self._lock = allocate_lock()
         self._readers = []
         self.writers = []
@@ -131,6 +150,13 @@ class Pump:
                     self._forward()
         except (OSError, ValueError):
             return  # the user's code closed our descriptors: its output ends here
+
+    def drain_within(self):
+        """As drain(), in the middle of the user's code: an interrupt waits, since the host repeats it."""
+        try:
+            self.drain()
+        except KeyboardInterrupt:
+            self._interrupts.deferred = True
 
     def drain(self):
         """Sends what is in the pipes now."""
