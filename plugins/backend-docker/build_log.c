@@ -44,14 +44,16 @@ static void add_character(struct build_log *log, char character) {
  * interest.
  */
 static void take_step(struct build_log *log, const char *line) {
+        const char *number;
         size_t length;
 
         if (strncmp(line, "Step ", 5) != 0 && strncmp(line, "STEP ", 5) != 0)
                 return;
-        length = strspn(line + 5, "0123456789/");
+        number = strchr(line, ' ') + 1;
+        length = strspn(number, "0123456789/");
         if (length == 0 || length >= sizeof(log->step))
                 return;
-        snprintf(log->step, sizeof(log->step), "%.*s", (int)length, line + 5);
+        snprintf(log->step, sizeof(log->step), "%.*s", (int)length, number);
         log->size = 0;
         log->text[0] = '\0';
 }
