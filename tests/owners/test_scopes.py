@@ -5,7 +5,8 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from owner_case import LABEL, Case, is_alive, on_each_engine, wait_for  # noqa: E402
+from owner_case import FACTS, LABEL, Case, on_each_engine, wait_for  # noqa: E402
+from mcp_client import text_of  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import main  # noqa: E402
@@ -147,6 +148,36 @@ class Scopes(Case):
         self.says(server, "import time\ntime.sleep(1.5)\nprint(open('/proc/1/comm').read().strip())", "python3")
         self.assertEqual(self.shared_container(), container)
         self.end(server)
+
+
+    def test_other_languages(self):
+        """Keeper and killer in what the image has: a timeout keeps state, the end of one session leaves the other."""
+        for language, first, second, forever in (
+                ("javascript", "globalThis.x = 5; console.log(x)", "console.log(x + 1)", "for (;;) {}"),
+                ("bash", "x=5; echo $x", "echo $((x + 1))", "while :; do :; done")):
+            with self.subTest(language):
+                server = self.serve(**self.options(runtimes=["node:node=" + self.engine.image]))
+                self.runs(server, language, first, "5", session_id="a")
+                self.runs(server, language, first, "5", session_id="b")
+                facts, text = self.run_code(server, language, forever, session_id="a", timeout=1)
+                self.assertEqual((facts.get("end"), facts.get("state")), ("timeout", "kept"), text + self.logged())
+                self.runs(server, language, second, "6", session_id="a")
+                server.call("destroy_session", {"session_id": "a"})
+                self.runs(server, language, second, "6", session_id="b")
+                self.kill(server)
+                server = self.serve(**self.options(runtimes=["node:node=" + self.engine.image]))
+                self.runs(server, language, first, "5")
+                self.end(server)
+                self.assertEqual(len(self.containers("running")), 1, language)
+                self.remove_all()
+
+    def run_code(self, server, language, code, **arguments):
+        result = server.call("execute_code", {"language": language, "code": code, **arguments})
+        return result.get("_meta", {}).get(FACTS, {}), text_of(result)
+
+    def runs(self, server, language, code, expected, **arguments):
+        facts, text = self.run_code(server, language, code, **arguments)
+        self.assertEqual((facts.get("end"), text.strip()), ("ok", expected), text + self.logged())
 
 
 class SharedScope(Scopes):
