@@ -65,6 +65,11 @@ static int image_volumes(struct docker *docker, const char *image, const struct 
         return 0;
 }
 
+int container_explain(const struct docker *docker, int r, const char *what, const struct sbx_error *cause,
+                      struct sbx_error *err) {
+        return explain(docker, NULL, r, what, cause, err);
+}
+
 static bool is_id(const char *text) {
         size_t length = strlen(text);
 

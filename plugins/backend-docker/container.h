@@ -22,6 +22,9 @@ struct container_wish {
 /* POST /containers/create. The error of a missing image, a refused option, a full disk says what to do. */
 int container_create(struct docker *docker, const struct container_wish *wish, const struct sbx_call *call,
                      char ret_id[CONTAINER_ID_MAX], struct sbx_error *err);
+/* What a refusal to start or attach a container means; `r` and `cause` are the engine's. Returns the code. */
+int container_explain(const struct docker *docker, int r, const char *what, const struct sbx_error *cause,
+                      struct sbx_error *err);
 int container_start(struct docker *docker, const char *id, const struct sbx_call *call, struct sbx_error *err);
 /* DELETE, force, with its volumes; gone already is 0. */
 int container_remove(struct docker *docker, const char *id, struct sbx_error *err);

@@ -79,8 +79,8 @@ struct engine_request {
 };
 /* `ret_answer` (may be NULL): the JSON, NULL for none; the caller's. An answer of 4xx or 5xx is an error with the
  * engine's own message: -EINVAL (400), -EACCES (401, 403), -ENOENT (404), -EBUSY (409), -EIO (5xx); 304 is 0. Else
- * -ENOENT, -EACCES, -ECONNREFUSED (socket), -ECONNRESET, -ETIMEDOUT, -ECANCELED, -EPROTO, -EFBIG. Every error has a
- * hint. */
+ * -EACCES, -ECONNREFUSED (socket; also when it is not there any more), -ECONNRESET, -ETIMEDOUT, -ECANCELED, -EPROTO,
+ * -EFBIG. Every error has a hint. */
 int engine_ask(struct engine *engine, const struct engine_request *request, const struct sbx_call *call,
                json_t **ret_answer, struct sbx_error *err);
 /* %XX for all but unreserved characters, appended to what `text` holds. Returns -ENAMETOOLONG. */

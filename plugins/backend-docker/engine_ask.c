@@ -85,7 +85,7 @@ static int no_answer(const struct engine *engine, const struct engine_items *ite
         if (items->stopped < 0)
                 return sbx_error_set(err, items->stopped, ENGINE_ORIGIN, "Ask again when it is wanted.",
                                      "what %s tells was not read to its end", engine->info.place.address);
-        return engine_unreachable(&engine->info.place, code, cause, err);
+        return engine_away(engine, code, cause, err);
 }
 
 int engine_ask_at(struct engine *engine, const char *prefix, const struct engine_request *request,

@@ -164,3 +164,11 @@ int engine_unreachable(const struct engine_place *place, int code, const struct 
         return sbx_error_set(err, code, ENGINE_ORIGIN, hint, "%s: %s", place->found_by,
                              cause->message[0] != '\0' ? cause->message : strerror(-code));
 }
+
+/* Of an engine that was found: -ENOENT is what itself says of a container or an image. Whoever takes the one for the
+ * other gives up sessions that could be kept, and believes removed what is not. */
+int engine_away(const struct engine *engine, int code, const struct sbx_error *cause, struct sbx_error *err) {
+        if (code == -ENOENT && engine->info.api_version[0] != '\0')
+                code = -ECONNREFUSED;
+        return engine_unreachable(&engine->info.place, code, cause, err);
+}

@@ -41,6 +41,7 @@ int engine_ask_info(struct engine *engine, const struct sbx_call *call, struct s
 /* engine_failure.c. The first: no answer, as plugins/http says; the second: an answer of 4xx, 5xx. */
 int engine_unreachable(const struct engine_place *place, int code, const struct sbx_error *cause,
                        struct sbx_error *err);
+int engine_away(const struct engine *engine, int code, const struct sbx_error *cause, struct sbx_error *err);
 int engine_refused(const struct engine *engine, const char *method, const char *path, unsigned status,
                    struct sbx_bytes body, struct sbx_error *err);
 

@@ -14,7 +14,7 @@ static int take_over(struct engine *engine, const struct sbx_http_request *ask, 
         int r = sbx_http_stream_open(engine->http, ask, "tcp", &bound, &stream->http, &response, &cause);
 
         if (r < 0)
-                r = engine_unreachable(&engine->info.place, r, &cause, err);
+                r = engine_away(engine, r, &cause, err);
         else if (stream->http == NULL)
                 r = engine_refused(engine, ask->method, path, response.status,
                                    (struct sbx_bytes){response.body, response.body_size}, err);

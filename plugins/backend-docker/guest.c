@@ -66,8 +66,13 @@ static int start_container(struct docker_guest *guest, const struct container_wi
         if (r == -ECANCELED || r == -ETIMEDOUT || r == -ECONNRESET || r == -ECONNREFUSED || r == -EIO || r == -EPROTO ||
             r == -EFBIG)
                 owner_forsake(docker->owner, wish->name);
-        if (r == 0)
-                r = guest_attach(guest, call, &stream, err);
+        if (r == 0) { /* Podman prepares it here already, and says what the other says at the start */
+                struct sbx_error cause = {0};
+
+                r = guest_attach(guest, call, &stream, &cause);
+                if (r < 0)
+                        r = container_explain(docker, r, "the container did not start", &cause, err);
+        }
         if (r == 0)
                 r = make_line(guest, stream, ret_guest, err);
         if (r == 0)

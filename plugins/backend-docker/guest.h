@@ -22,7 +22,7 @@ struct docker_guest {
         int cancel_fd; /* readable once it is to be killed: ends what its errands ask of the engine */
 
         pthread_mutex_t kill_lock; /* one kill at a time; taken before `lock` */
-        bool killed;               /* protected by it: nothing of the guest runs any more */
+        bool killed;               /* protected by it: nothing of the guest runs, or the reaper sees to it */
 
         pthread_mutex_t lock; /* protects what follows */
         pthread_cond_t changed;

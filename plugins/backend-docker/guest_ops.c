@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "guest.h"
+#include "owner.h"
 #include "scope.h"
 #include "util.h"
 
@@ -118,9 +119,15 @@ static void guest_kill(void *instance, void *handle) {
         guest->killed = guest->container[0] == '\0' || end_processes(guest, &err) == 0;
         if (guest->line != NULL)
                 relay_line_kill(guest->line);
-        if (!guest->killed)
-                docker_log(guest->docker, SBX_LOG_WARNING, "container %.12s may still be there: %s", guest->container,
-                           err.message);
+        if (guest->killed)
+                return;
+        docker_log(guest->docker, SBX_LOG_WARNING, "container %.12s may still be there: %s", guest->container,
+                   err.message);
+        /* Whoever waits here waited long enough for an engine that does not do it. */
+        if (guest_has_container(guest)) {
+                owner_forsake(guest->docker->owner, guest->container);
+                guest->killed = true;
+        }
 }
 
 void docker_guest_close(void *instance, void *handle) {

@@ -25,8 +25,8 @@ void owner_free(struct owner *owner);
 int owner_labels(const struct owner *owner, enum docker_scope scope, const char *guest, const char *key,
                  char **ret_labels[], struct sbx_error *err);
 void owner_labels_free(char **labels);
-/* Its making was given up, or how it went could not be learned: the container of this owner with that name is removed
- * as soon as there is one. Returns at once. */
+/* Its making was given up, or how it went could not be learned, or it could not be removed: the container of this owner
+ * with that name, or id, is removed as soon as there is one and the engine does it. Returns at once. */
 void owner_forsake(struct owner *owner, const char *name);
 
 #endif

@@ -21,6 +21,7 @@
 #define PAUSE_FIRST_MS 100u
 #define PAUSE_MAX_MS 2000u
 #define START_ROUNDS 5
+#define START_DELAY_MS 250
 #define END_ROUNDS 3
 #define FORSAKEN_MAX 64
 #define FORSAKEN_MS UINT64_C(120000) /* an engine may take so long to make what nobody waits for */
@@ -186,6 +187,7 @@ static void look_for_forsaken(struct reaper *reaper) {
                 const struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = REAPER_SOCKET_FD};
                 struct forsaken *one = &reaper->forsaken[i];
                 struct sweep sweep;
+                int r;
 
                 if (one->name[0] == '\0' || connect_engine(reaper, &call) < 0)
                         continue;
@@ -196,7 +198,9 @@ static void look_for_forsaken(struct reaper *reaper) {
                         .call = &call,
                         .timeout_ms = reaper->options.timeout_ms,
                 };
-                if (sweep_name(&sweep, one->name, NULL) > 0 || monotonic_ns() >= one->until_ns)
+                r = sweep_name(&sweep, one->name, NULL);
+                /* What is there and can't be removed is tried again for as long as the server lives. */
+                if (r > 0 || r == -EPERM || (r == 0 && monotonic_ns() >= one->until_ns))
                         one->name[0] = '\0';
         }
 }
@@ -221,17 +225,20 @@ static enum server read_message(struct reaper *reaper) {
         return SERVER_ALIVE;
 }
 
+/* The engine's first moments belong to the server. */
+static int wait_ms(const struct reaper *reaper) {
+        if (reaper->rounds_left > 0)
+                return reaper->rounds_left == START_ROUNDS ? START_DELAY_MS : 0;
+        return has_forsaken(reaper) ? FORSAKEN_LOOK_MS : -1;
+}
+
 static enum server wait_for_server(struct reaper *reaper) {
         for (;;) {
                 struct pollfd fds[2] = {{.fd = REAPER_SOCKET_FD, .events = POLLIN},
                                         {.fd = reaper->watches_process ? REAPER_PIDFD : -1, .events = POLLIN}};
                 enum server server = SERVER_ALIVE;
 
-                if (poll(fds, 2,
-                         reaper->rounds_left > 0 ? 0
-                         : has_forsaken(reaper)  ? FORSAKEN_LOOK_MS
-                                                 : -1) < 0 &&
-                    errno != EINTR)
+                if (poll(fds, 2, wait_ms(reaper)) < 0 && errno != EINTR)
                         return SERVER_DEAD;
                 if (fds[0].revents != 0)
                         server = read_message(reaper);
@@ -248,13 +255,15 @@ static enum server wait_for_server(struct reaper *reaper) {
 
 /* ---- its end */
 
-/* The server waits. Its guests are closed, so nothing should be there. */
+/* The server waits. Its guests are closed, so nothing of it should be there. One that ended before there was time to
+ * look for what others left does so now. */
 static int clean_at_end(struct reaper *reaper) {
+        const bool others = reaper->rounds_left > 0;
         struct sweep_result result = {0};
         int r = 0;
 
         for (int i = 0; i < END_ROUNDS; i++) {
-                r = one_round(reaper, true, false, -1, &result);
+                r = one_round(reaper, true, others, -1, &result);
                 if (r < 0 || (result.removed == 0 && result.left == 0))
                         break;
         }
