@@ -2,6 +2,9 @@
 // Rich output: objects that offer representations of themselves, images, and the global function `display`.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Array, ArrayBuffer, Buffer, JSON, Object, Symbol, TypeError, process } = globalThis;
+
 const util = require('util');
 const { DISPLAY } = require('./frames.js');
 const { clean, describe, dumps, dumpsValue } = require('./text.js');

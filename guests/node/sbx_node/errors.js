@@ -2,6 +2,9 @@
 // How an exception of the user's is told.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Error, String } = globalThis;
+
 const util = require('util');
 const path = require('path');
 const { REPR_MAX, cap, clean, className, describe } = require('./text.js');
@@ -9,6 +12,7 @@ const { REPR_MAX, cap, clean, className, describe } = require('./text.js');
 const MESSAGE_MAX = 16 << 10;
 const NO_MEMORY = ['Array buffer allocation failed', 'ERR_MEMORY_ALLOCATION_FAILED'];
 const OURS = path.dirname(__filename) + path.sep;
+const ERRNO = /^E[A-Z0-9]{2,20}$/;
 const FRAME = /^\s+at /;
 
 // The code ran out of memory, or of what the session may have of it.
@@ -58,7 +62,7 @@ function isError(value) {
   return util.types.isNativeError(value) || (value !== null && typeof value === 'object' && value instanceof Error);
 }
 
-// {type, message, traceback}
+// {type, message, traceback, errno}
 function tell(error) {
   try {
     if (!isError(error)) {
@@ -67,7 +71,9 @@ function tell(error) {
     }
     const name = ownProperty(error, 'name');
     const message = ownProperty(error, 'message');
+    const code = ownProperty(error, 'code');
     return {
+      errno: typeof code === 'string' && ERRNO.test(code) ? code : undefined,
       type: typeof name === 'string' && name !== '' ? cap(clean(name), 200) : className(error),
       message: typeof message === 'string' ? cap(clean(message), MESSAGE_MAX) : '',
       traceback: error instanceof Interrupted || error instanceof MemoryLimit || error instanceof ExitError

@@ -3,6 +3,9 @@
 // user's is a call of its own from the event loop, because an interrupt throws the whole call away.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Buffer, Math, Number, Object, Promise, SyntaxError, TextDecoder, process } = globalThis;
+
 const util = require('util');
 const { setImmediate: soon, setTimeout: after } = require('timers');
 const { RESULT } = require('./frames.js');
@@ -172,7 +175,6 @@ class Executor {
 
   tell(current, error, end) {
     current.answer = { id: current.id, error: tell(error) };
-    if (typeof error?.code === 'string' && /^E[A-Z0-9]+$/.test(error.code)) current.answer.error.errno = error.code;
     current.blob = NOTHING;
     return end;
   }

@@ -2,6 +2,9 @@
 // Files of the session's workspace, read and written for the host, which never resolves a path of a guest itself.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Buffer, Error, Math, TypeError } = globalThis;
+
 const fs = require('fs');
 const path = require('path');
 const { constants } = require('os');

@@ -2,6 +2,9 @@
 // Frames on the control descriptor: u32 length, u8 type, payload. See docs/guest-protocol.md.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Atomics, Buffer, Error, Int32Array, Map, SharedArrayBuffer } = globalThis;
+
 const { readSync, writeSync } = require('fs');
 const { Socket } = require('net');
 
@@ -131,16 +134,24 @@ class Channel {
     return readAll(this.readFd, size);
   }
 
-  // From now on `take(kind, payload)` is called for each frame, and `ended()` when the host closed its end.
+  // From now on `take(kind, payload)` is called for each frame, and `ended(error)` when the host closed its end (null), or broke the
+  // protocol.
   listen(take, ended) {
     const splitter = new Splitter(CAPS);
-    const socket = new Socket({ fd: this.readFd, readable: true, writable: false, allowHalfOpen: true });
-    socket.on('data', (chunk) => {
+    const read = (chunk) => {
       splitter.push(chunk);
       for (let next = splitter.next(); next !== null; next = splitter.next()) take(next.kind, next.payload);
+    };
+    const socket = new Socket({ fd: this.readFd, readable: true, writable: false, allowHalfOpen: true });
+    socket.on('data', (chunk) => {
+      try {
+        read(chunk);
+      } catch (error) {
+        ended(error);
+      }
     });
     socket.on('error', ended);
-    socket.on('end', ended);
+    socket.on('end', () => ended(null));
     this.socket = socket;
   }
 

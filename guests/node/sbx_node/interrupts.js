@@ -8,11 +8,13 @@
 // of promises is lost, which is why nothing of ours waits in it.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Atomics, Buffer, Int32Array, Math, Number, SharedArrayBuffer, Symbol, performance, process } = globalThis;
+
 const { Worker } = require('worker_threads');
 const { setTimeout: after } = require('timers');
 const { descendants } = require('./processes.js');
 
-const { performance } = globalThis;
 // Words that both threads see.
 const SLEEP = 0; // nobody ever changes it
 const STATE = 1;

@@ -3,6 +3,9 @@
 // and it stands in order with what other processes print.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Object, process, console } = globalThis;
+
 const { Writable, Readable } = require('stream');
 const { writeAll } = require('./frames.js');
 

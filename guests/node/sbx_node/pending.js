@@ -3,6 +3,9 @@
 // as a program of its own would; it does not wait for intervals, servers and connections, which go on in the background.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Object, Set, WeakSet, process } = globalThis;
+
 const timers = require('timers');
 const { quietly } = require('./warnings.js');
 const lists = require('internal/timers');

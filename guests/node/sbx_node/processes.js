@@ -2,6 +2,9 @@
 // Other processes of the session: after an interrupt they end.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Number, process } = globalThis;
+
 const fs = require('fs');
 
 const { readFileSync, readdirSync } = fs;

@@ -4,6 +4,9 @@
 // control stream is out of the code's reach.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Buffer, Math, String, process } = globalThis;
+
 const { spawn } = require('child_process');
 const { readSync } = require('fs');
 const { totalmem } = require('os');
@@ -37,7 +40,7 @@ class Relay {
       stream.on('data', (chunk) => this.channel.send(kind, null, chunk));
       stream.on('error', () => {});
     }
-    this.channel.listen((kind, content) => this.request(control, kind, content), () => this.end(0));
+    this.channel.listen((kind, content) => this.request(control, kind, content), (error) => this.end(error === null ? 0 : 1));
   }
 
   request(control, kind, content) {

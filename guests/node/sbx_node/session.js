@@ -2,6 +2,9 @@
 // What lasts between the executions of a session: its global object, its streams, and what it was given.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Map, Number, Object, String, process } = globalThis;
+
 const vm = require('vm');
 const path = require('path');
 const { createRequire, isBuiltin, builtinModules } = require('module');

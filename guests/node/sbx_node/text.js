@@ -2,6 +2,9 @@
 // Text and JSON of the user's values, in bounded size and whatever their methods do.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Array, Buffer, Error, JSON, Math, Number, Object, Reflect } = globalThis;
+
 const util = require('util');
 
 const { inspect } = util;
@@ -33,11 +36,6 @@ function escape(character) {
 
 function ascii(text) {
   return Buffer.from(text.replace(NOT_ASCII, escape), 'latin1');
-}
-
-// ASCII bytes of plain data of ours whose strings went through `clean`.
-function dumps(value) {
-  return ascii(stringify(value));
 }
 
 function loads(bytes) {
@@ -118,7 +116,7 @@ function plain(value, state, depth) {
   return copy;
 }
 
-// Copies have no prototype, so that a toJSON of the user's is not found.
+// JSON.stringify would call a toJSON of the user's.
 function join(value) {
   if (value === null || typeof value !== 'object') return stringify(value);
   if (Array.isArray(value)) {
@@ -127,8 +125,15 @@ function join(value) {
     return `${text}]`;
   }
   let text = '{';
-  for (const key of Object.keys(value)) text += `${text.length > 1 ? ',' : ''}${stringify(key)}:${join(value[key])}`;
+  for (const key of Object.keys(value)) {
+    if (value[key] !== undefined) text += `${text.length > 1 ? ',' : ''}${stringify(key)}:${join(value[key])}`;
+  }
   return `${text}}`;
+}
+
+// ASCII bytes of plain data of ours whose strings went through `clean`; undefined members are left out.
+function dumps(value) {
+  return ascii(join(value));
 }
 
 // ASCII bytes of a user's value, or null when it has no JSON form of at most `limit` bytes.

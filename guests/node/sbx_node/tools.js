@@ -3,6 +3,9 @@
 // made. What they return is a promise.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Array, Error, JSON, Map, Number, Object, Promise, Proxy, String, TypeError, ReferenceError } = globalThis;
+
 const { TOOL_CALL, split } = require('./frames.js');
 const { clean, cap, className, dumps, dumpsValue, loads } = require('./text.js');
 

@@ -4,6 +4,9 @@
 // last expression is returned; `await` and `import` work at its top level. Nothing changes its line.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Array, Object, Set, SyntaxError } = globalThis;
+
 // Node's own parser, the one of its REPL (hence --expose-internals).
 const acorn = require('internal/deps/acorn/acorn/dist/acorn');
 

@@ -2,6 +2,9 @@
 // The session's variables: what the code has added to the global object.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { JSON, Map, Object, Proxy, Reflect, Set, String, TypeError, WeakSet } = globalThis;
+
 const util = require('util');
 const { clean, className, describe, dumpsValue, dumps } = require('./text.js');
 

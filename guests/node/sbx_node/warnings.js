@@ -2,6 +2,9 @@
 // Node warns of what this worker does itself; the user's code can't help that.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { process } = globalThis;
+
 // What `work` returns; nothing is said meanwhile.
 function quietly(work) {
   const { emitWarning } = process;

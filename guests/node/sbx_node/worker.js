@@ -6,6 +6,10 @@
 // for a stream that is two descriptors.
 'use strict';
 
+// What the user's code makes of the global names is not our business.
+const { Array, Math, Number, process } = globalThis;
+
+const { writeSync } = require('fs');
 const frames = require('./frames.js');
 const files = require('./files.js');
 const { dumps, loads } = require('./text.js');
@@ -17,6 +21,11 @@ const { relay } = require('./relay.js');
 const PROTOCOL = 1;
 const FILE_MAX = 64 << 20;
 const { reallyExit } = process;
+
+function end(error) {
+  if (error !== null) writeSync(2, `the worker ends: ${error.message}\n`);
+  reallyExit.call(process, error === null ? 0 : 1);
+}
 
 class Worker {
   constructor(channel, hello) {
@@ -41,7 +50,7 @@ class Worker {
   serve() {
     const features = ['display', 'files', 'tools'];
     const { versions } = process;
-    this.channel.listen((kind, payload) => this.handlers[kind](payload), () => reallyExit.call(process, 0));
+    this.channel.listen((kind, payload) => this.handlers[kind](payload), (error) => end(error));
     this.interrupts.wait();
     this.channel.send(frames.READY, dumps({
       protocol: PROTOCOL, runtime: 'node', version: versions.node, implementation: 'v8', features,
