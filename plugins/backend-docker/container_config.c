@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "container_internal.h"
+#include "payload_programs.h"
 #include "util.h"
 
 #define SECCOMP_MAX ((size_t)1 << 20)
@@ -202,6 +203,11 @@ static int security_of(const struct docker *docker, json_t **ret_security, struc
         return 0;
 }
 
+bool guest_input_is_kept(const struct docker *docker, const struct container_wish *wish) {
+        return engine_is_podman(engine_info(docker->engine)) && !wish->keeper && wish->payload->pump != NULL &&
+               !container_has_init(docker, wish);
+}
+
 /* ---- the environment: of what is known here, and nothing of the host's */
 
 static int add_line(json_t *list, const char *line) {
@@ -234,6 +240,8 @@ static json_t *environment_of(const struct docker *docker, const struct containe
                 r = add_line(list, options->environment[i]);
         if (r == 0)
                 r = add_line(list, "SBX_CONTROL_FD=0,1");
+        if (r == 0 && guest_input_is_kept(docker, wish))
+                r = add_line(list, "SBX_KEEP_INPUT=" PAYLOAD_KEPT_INPUT);
         if (r < 0) {
                 json_decref(list);
                 return NULL;

@@ -17,6 +17,8 @@ bool engine_is_podman(const struct engine_info *info);
 /* The directory that is mounted; NULL: none. */
 const char *container_workspace(const struct docker *docker);
 /* Does this container get the engine's init as process 1? */
+/* Must its worker keep its input, because the engine closes it when a stream breaks? */
+bool guest_input_is_kept(const struct docker *docker, const struct container_wish *wish);
 bool container_has_init(const struct docker *docker, const struct container_wish *wish);
 
 /* container_config.c: the body of POST /containers/create. `volumes`: paths that the image declares as volumes, an

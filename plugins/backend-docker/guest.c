@@ -170,6 +170,7 @@ static int start(struct docker_guest *guest, const struct sbx_guest_spec *spec, 
         if (scope == DOCKER_SCOPE_SESSION)
                 wish.limits = spec->limits;
         guest->limits = container_limits_of(&docker->options, &wish.limits);
+        guest->input_kept = guest_input_is_kept(docker, &wish);
         r = start_in_image(guest, &wish, owner != NULL ? owner : "", call, ret_guest, &cause);
         if (r == -ENOENT && guest->container[0] == '\0') {
                 /* The image that was found earlier may have been removed since; once is enough. */

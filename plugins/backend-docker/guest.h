@@ -19,6 +19,7 @@ struct docker_guest {
         struct relay_line *line;
         struct usage_source *usage;
         char *report;
+        bool input_kept; /* its worker holds an end of its own input */
         int cancel_fd; /* readable once it is to be killed: ends what its errands ask of the engine */
 
         pthread_mutex_t kill_lock; /* one kill at a time; taken before `lock` */

@@ -2,6 +2,7 @@
 /* Errands of a guest: interrupts, and finding back to a container whose engine went away for a while. */
 #include <signal.h>
 
+#include "exec.h"
 #include "guest.h"
 #include "scope.h"
 #include "util.h"
@@ -33,6 +34,8 @@ static void interrupt(struct docker_guest *guest) {
                 r = container_signal(docker, guest->container, "SIGINT", &err);
         else
                 r = scope_signal(docker->scopes, guest->container, guest->payload, guest->mark, SIGINT, &err);
+        /* A worker that was interrupted ends every other process, and with them what brings its input. */
+        relay_line_renew(guest->line);
         relay_line_hold(guest->line, false);
         if (r < 0 && r != -ESRCH)
                 docker_log(docker, SBX_LOG_WARNING, "code could not be interrupted: %s", err.message);
@@ -62,11 +65,21 @@ static enum found look(struct docker_guest *guest, const struct sbx_call *call, 
         return state.exists && state.running ? FOUND_ALIVE : FOUND_DEAD;
 }
 
+/* To a worker whose own input the engine has closed. */
+static int open_input(struct docker_guest *guest, const struct sbx_call *call, struct engine_stream **ret_input,
+                      struct sbx_error *err) {
+        const struct exec_wish wish = {.container = guest->container, .argv = guest->payload->pump, .input = true};
+        char id[CONTAINER_ID_MAX];
+        int r = exec_create(guest->docker->engine, &wish, call, id, err);
+
+        return r == 0 ? exec_open(guest->docker->engine, id, call, ret_input, err) : r;
+}
+
 /* 1: the guest goes on; 0: it is dead; negative: try again. */
 static int try_reattach(struct docker_guest *guest, uint64_t deadline_ns, struct sbx_error *err) {
         uint64_t limit = monotonic_ns() + ASK_MS * UINT64_C(1000000);
         struct sbx_call call = call_for(guest, limit < deadline_ns ? limit : deadline_ns);
-        struct engine_stream *stream = NULL;
+        struct engine_stream *stream = NULL, *input = NULL;
         int r;
 
         switch (look(guest, &call, err)) {
@@ -78,12 +91,13 @@ static int try_reattach(struct docker_guest *guest, uint64_t deadline_ns, struct
                 break;
         }
         r = guest_attach(guest, &call, &stream, err);
-        if (r < 0)
-                return -EAGAIN;
-        r = relay_line_resume(guest->line, stream, NULL);
-        if (r < 0)
-                engine_stream_free(stream);
-        return r < 0 ? 0 : 1;
+        if (r == 0 && guest->input_kept)
+                r = open_input(guest, &call, &input, err);
+        if (r == 0 && relay_line_resume(guest->line, stream, input, NULL) == 0)
+                return 1;
+        engine_stream_free(stream);
+        engine_stream_free(input);
+        return r < 0 ? -EAGAIN : 0;
 }
 
 static void reattach(struct docker_guest *guest) {

@@ -179,6 +179,7 @@ int payload_get(struct payloads *payloads, enum docker_family family, const stru
                         return r;
                 payload->keeper = program_keeper(family);
                 payload->killer = program_killer_of(family);
+                payload->pump = payload_pumps[family];
                 payload->argv = payload_boots[family];
         }
         *ret_payload = payload;

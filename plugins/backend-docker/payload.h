@@ -17,6 +17,8 @@ struct payload {
          * environment, for 9 kills every process with the mark and all descendants, until none is left (exit code 0). A
          * mark that ends with '*' stands for all that begin so. */
         const char *const *keeper, *const *killer;
+        /* Writes its standard input into that of a worker that keeps its own (SBX_KEEP_INPUT); NULL: none does. */
+        const char *const *pump;
 };
 
 struct payloads;

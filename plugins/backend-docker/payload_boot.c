@@ -2,7 +2,8 @@
 /* The first lines that run in a container: they take the worker from standard input and start it. */
 #include "payload_programs.h"
 
-/* Runs on any Python, so that an old one can say what is wrong. Modules of the workspace must not stand in for those
+/* Runs on any Python, so that an old one can say what is wrong. A writing end of its own input, where it is told to keep
+ * one: see payload_pump. Modules of the workspace must not stand in for those
  * that the worker imports: until it is loaded, sys.path has nothing but the interpreter's own. */
 #define PYTHON_BOOT                                                                                                    \
         "import os, sys\n"                                                                                             \
@@ -11,6 +12,14 @@
         "        sys.stderr.write('the image has Python %d.%d; 3.9 is needed' % sys.version_info[:2])\n"               \
         "        sys.stderr.flush()\n"                                                                                 \
         "        os._exit(78)\n"                                                                                       \
+        "    keep = os.environ.pop('SBX_KEEP_INPUT', None)\n"                                                          \
+        "    try:\n"                                                                                                   \
+        "        if keep:\n"                                                                                           \
+        "            end = os.open('/proc/self/fd/0', os.O_WRONLY)\n"                                                  \
+        "            os.dup2(end, int(keep), False)\n"                                                                 \
+        "            os.close(end)\n"                                                                                  \
+        "    except OSError:\n"                                                                                        \
+        "        pass\n"                                                                                               \
         "    path = [p for p in sys.path if p]\n"                                                                      \
         "    extra = os.environ.get('PYTHONPATH', '').split(os.pathsep)\n"                                             \
         "    sys.path[:] = [p for p in path if p not in extra]\n"                                                      \
@@ -95,6 +104,20 @@
         "};\n"                                                                                                         \
         "load(told.entry);\n"
 
+/* Podman closes a container's standard input when whoever is attached to it goes, the service itself included. A worker that
+ * holds an end of that pipe does not notice; this program, added to the container, writes what comes into the same pipe. */
+#define PYTHON_PUMP                                                                                                    \
+        "import os, sys\n"                                                                                             \
+        "to = os.open('/proc/1/fd/' + sys.argv[1], os.O_WRONLY)\n"                                                     \
+        "while True:\n"                                                                                                \
+        "    data = os.read(0, 65536)\n"                                                                               \
+        "    if not data:\n"                                                                                           \
+        "        break\n"                                                                                              \
+        "    while data:\n"                                                                                            \
+        "        data = data[os.write(to, data):]\n"
+
+static const char *const python_pump[] = {"python3", "-I", "-S", "-c", PYTHON_PUMP, PAYLOAD_KEPT_INPUT, NULL};
+
 static const char *const python[] = {"python3", "-u", "-c", PYTHON_BOOT, NULL};
 /* What the flags are for stands in the worker. */
 static const char *const node[] = {"node", "--expose-internals", "--no-force-async-hooks-checks",
@@ -103,3 +126,5 @@ static const char *const node[] = {"node", "--expose-internals", "--no-force-asy
 /* Bash has a worker in Python. */
 const char *const *const payload_boots[PAYLOAD_FAMILIES] = {
         [DOCKER_PYTHON] = python, [DOCKER_NODE] = node, [DOCKER_BASH] = python};
+
+const char *const *const payload_pumps[PAYLOAD_FAMILIES] = {[DOCKER_PYTHON] = python_pump, [DOCKER_BASH] = python_pump};

@@ -7,8 +7,10 @@
 #include "payload.h"
 
 #define PAYLOAD_FAMILIES 3
+#define PAYLOAD_KEPT_INPUT "1007" /* the descriptor that a worker keeps */
 
 /* payload_boot.c: argument vectors by family, NULL-terminated. */
 extern const char *const *const payload_boots[PAYLOAD_FAMILIES];
+extern const char *const *const payload_pumps[PAYLOAD_FAMILIES]; /* NULL: this worker keeps no input */
 
 #endif

@@ -209,13 +209,16 @@ int relay_line_new(struct relay *relay, struct engine_stream *stream, struct sbx
         return 0;
 }
 
-int relay_line_resume(struct relay_line *line, struct engine_stream *stream, struct sbx_error *err) {
+int relay_line_resume(struct relay_line *line, struct engine_stream *stream, struct engine_stream *input,
+                      struct sbx_error *err) {
         struct relay *relay = line->relay;
         DOCKER_LOCKED(&relay->lock);
 
         if (atomic_load(&line->dead) || line->stream != NULL)
                 return sbx_error_set(err, -ESRCH, ORIGIN, NULL, "the guest ended meanwhile");
         line->stream = stream;
+        line->input = input;
+        line->input_lost = false;
         line->mux = (struct mux){0};
         relay_line_pump(line);
         if (relay->look)
@@ -230,6 +233,18 @@ void relay_line_hold(struct relay_line *line, bool hold) {
         line->held = hold;
         if (!atomic_load(&line->dead))
                 relay_line_pump(line);
+        if (relay->look)
+                relay_wake(relay);
+}
+
+void relay_line_renew(struct relay_line *line) {
+        struct relay *relay = line->relay;
+        DOCKER_LOCKED(&relay->lock);
+
+        if (line->input == NULL || atomic_load(&line->dead))
+                return;
+        line->input_lost = true;
+        relay_line_pump(line);
         if (relay->look)
                 relay_wake(relay);
 }

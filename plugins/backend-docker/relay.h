@@ -31,8 +31,14 @@ struct relay_end {
 int relay_line_new(struct relay *relay, struct engine_stream *stream, struct sbx_bytes first,
                    const struct relay_end *end, struct relay_line **ret_line, int *ret_control_fd, int *ret_exit_fd,
                    struct sbx_error *err);
-/* Takes the stream over. -ESRCH: the line is dead, or has a stream; this one stays the caller's. */
-int relay_line_resume(struct relay_line *line, struct engine_stream *stream, struct sbx_error *err);
+/* Takes the streams over; `input` (may be NULL) is where the core's bytes go instead. When that one ends, nothing is lost
+ * that was not sent, and `ended` is called once the line is idle. -ESRCH: the line is dead, or has a stream; these stay
+ * the caller's. */
+int relay_line_resume(struct relay_line *line, struct engine_stream *stream, struct engine_stream *input,
+                      struct sbx_error *err);
+/* If it has an input stream of its own: as though that had ended. For what ends everything in the container but the
+ * worker. */
+void relay_line_renew(struct relay_line *line);
 /* While it holds, what the core sends waits, until the interrupt of what runs has arrived. */
 void relay_line_hold(struct relay_line *line, bool hold);
 void relay_line_kill(struct relay_line *line); /* dead from now on: the core sees the end of the stream; idempotent */

@@ -26,11 +26,12 @@ struct relay_line {
         struct relay *relay;
         struct relay_line *next;
         struct relay_end end;
-        struct engine_stream *stream;           /* NULL: it ended */
-        int control_fd;                         /* our end; -1: the core's is closed, or the line is dead */
-        int exit_fd;                            /* written to once: the line is dead */
-        uint32_t stream_events, control_events; /* what epoll watches; 0: it does not */
-        struct pending in, out;                 /* to the core; to the container */
+        struct engine_stream *stream; /* NULL: it ended */
+        struct engine_stream *input;  /* takes what the core sends; NULL: `stream` does */
+        int control_fd;               /* our end; -1: the core's is closed, or the line is dead */
+        int exit_fd;                  /* written to once: the line is dead */
+        uint32_t stream_events, input_events, control_events; /* what epoll watches; 0: it does not */
+        struct pending in, out;                               /* to the core; to the container */
         struct mux mux;
         struct frames from_guest, to_guest;
         size_t first_left;   /* bytes at the start of `out` that are no frames yet */
@@ -38,6 +39,7 @@ struct relay_line {
         bool answered;       /* at least one of them */
         bool held;           /* nothing is taken from the core for now */
         bool core_gone;      /* it closed its end */
+        bool input_lost;     /* `input` is over: not to be written to any more */
         bool ended;          /* the stream is over; what came with it is still on its way to the core */
         bool tell;           /* `ended` is to be called */
         bool again;          /* its turn was over before it was done */

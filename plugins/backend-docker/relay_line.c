@@ -32,6 +32,11 @@ static void drop_stream(struct relay_line *line) {
         watch(line, engine_stream_fd(line->stream), &line->stream_events, 0);
         line->stream_events = 0;
         engine_stream_free(steal_pointer(line->stream));
+        if (line->input == NULL)
+                return;
+        watch(line, engine_stream_fd(line->input), &line->input_events, 0);
+        line->input_events = 0;
+        engine_stream_free(steal_pointer(line->input));
 }
 
 void relay_line_die(struct relay_line *line) {
@@ -182,15 +187,32 @@ static bool receive_from_core(struct relay_line *line) {
         return true;
 }
 
+/* What a program says that only takes what the core sends: nothing, but that it ended. */
+static void receive_from_input(struct relay_line *line) {
+        unsigned char *chunk = line->relay->chunk;
+        ssize_t n;
+
+        for (int round = 0; line->input != NULL && !line->input_lost && round < ROUNDS_MAX; round++) {
+                n = engine_stream_receive(line->input, chunk, RELAY_CHUNK);
+                if (n == -EAGAIN)
+                        return;
+                line->input_lost = n <= 0;
+        }
+}
+
 static bool send_to_guest(struct relay_line *line) {
         struct sbx_bytes bytes = pending_bytes(&line->out);
         ssize_t n;
 
-        if (line->stream == NULL || line->ended || bytes.size == 0)
+        if (line->stream == NULL || line->ended || line->input_lost || bytes.size == 0)
                 return false;
-        n = engine_stream_send(line->stream, bytes.data, bytes.size);
+        n = engine_stream_send(line->input != NULL ? line->input : line->stream, bytes.data, bytes.size);
         if (n == -EAGAIN || n == 0)
                 return false;
+        if (n < 0 && line->input != NULL) {
+                line->input_lost = true; /* of these bytes nothing left */
+                return false;
+        }
         if (n < 0) {
                 /* What the guest wrote before may still be there to be read. */
                 pending_drop(&line->out, bytes.size);
@@ -216,6 +238,12 @@ static void watch_both(struct relay_line *line) {
         if (line->stream != NULL) {
                 stream = (!line->ended && pending_room(&line->in) > 0 ? EPOLLIN : 0) |
                          (!line->ended && pending_size(&line->out) > 0 ? EPOLLOUT : 0);
+                if (line->input != NULL) {
+                        uint32_t input = line->input_lost ? 0 : EPOLLIN | (stream & EPOLLOUT);
+
+                        stream &= ~(uint32_t)EPOLLOUT;
+                        watch(line, engine_stream_fd(line->input), &line->input_events, input);
+                }
                 watch(line, engine_stream_fd(line->stream), &line->stream_events, stream);
         }
         if (line->control_fd >= 0) {
@@ -238,6 +266,9 @@ void relay_line_pump(struct relay_line *line) {
                 moved = send_to_guest(line) || moved;
         }
         line->again = moved;
+        receive_from_input(line);
+        if (line->input_lost && is_idle(line))
+                line->ended = true;
         if (line->ended) {
                 add_words(line);
                 send_to_core(line);

@@ -305,7 +305,7 @@ static void test_an_idle_line_goes_on(void **state) {
                 assert_false(relay_line_dead(bench->line));
                 put(bench->control, frame, size); /* waits */
                 stream = make_stream(&bench->engine, false);
-                assert_int_equal(relay_line_resume(bench->line, stream, NULL), 0);
+                assert_int_equal(relay_line_resume(bench->line, stream, NULL, NULL), 0);
                 expect(bench->engine, frame, size);
                 answer(bench, 0x86);
         }
@@ -318,9 +318,9 @@ static void test_a_second_stream_is_refused(void **state) {
         struct engine_stream *stream = make_stream(&other, false);
 
         bench_line(bench, (struct sbx_bytes){0}, false);
-        assert_int_equal(relay_line_resume(bench->line, stream, NULL), -ESRCH);
+        assert_int_equal(relay_line_resume(bench->line, stream, NULL, NULL), -ESRCH);
         relay_line_kill(bench->line);
-        assert_int_equal(relay_line_resume(bench->line, stream, NULL), -ESRCH);
+        assert_int_equal(relay_line_resume(bench->line, stream, NULL, NULL), -ESRCH);
         engine_stream_free(stream);
         close(other);
 }
