@@ -168,6 +168,111 @@ static int use_stream(struct engine *engine, char **words) {
         return r < 0 ? 1 : 0;
 }
 
+/* A container whose `cat` gives back what it gets, each piece behind 8 bytes that say whose it is and how long. */
+struct cat {
+        struct engine *engine;
+        struct engine_stream *stream;
+        char id[80];
+        unsigned char head[8];
+        size_t head_size, left, taken;
+};
+
+static int cat_ask(struct cat *cat, const char *method, const char *what, json_t **ret_answer, struct sbx_error *err) {
+        char path[160];
+        const struct engine_request request = {.method = method, .path = path};
+
+        snprintf(path, sizeof(path), "/containers/%s%s", cat->id, what);
+        return engine_ask(cat->engine, &request, NULL, ret_answer, err);
+}
+
+static int cat_start(struct cat *cat, const char *image, struct sbx_error *err) {
+        _cleanup_json_ json_t *wish =
+                json_pack("{s:s, s:[s], s:b, s:b, s:b, s:b, s:{s:s, s:{s:s}}}", "Image", image, "Cmd", "cat",
+                          "OpenStdin", 1, "AttachStdin", 1, "AttachStdout", 1, "NetworkDisabled", 1, "HostConfig",
+                          "NetworkMode", "none", "LogConfig", "Type", "none");
+        const struct engine_request create = {.method = "POST", .path = "/containers/create", .json = wish};
+        _cleanup_json_ json_t *made = NULL;
+        char path[160];
+        int r = engine_ask(cat->engine, &create, NULL, &made, err);
+
+        if (r < 0)
+                return r;
+        snprintf(cat->id, sizeof(cat->id), "%s", json_string_value(json_object_get(made, "Id")));
+        snprintf(path, sizeof(path), "/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1", cat->id);
+        r = engine_stream_open(cat->engine, "POST", path, NULL, NULL, &cat->stream, err);
+        return r < 0 ? r : cat_ask(cat, "POST", "/start", NULL, err);
+}
+
+static int cat_take(struct cat *cat, const unsigned char *bytes, size_t size) {
+        for (size_t i = 0; i < size; i++)
+                if (cat->left > 0) {
+                        if (bytes[i] != (unsigned char)(cat->taken * 31 >> 3))
+                                return -EBADMSG;
+                        cat->taken++;
+                        cat->left--;
+                } else {
+                        cat->head[cat->head_size++] = bytes[i];
+                        if (cat->head_size < sizeof(cat->head))
+                                continue;
+                        cat->head_size = 0;
+                        cat->left = (size_t)cat->head[4] << 24 | (size_t)cat->head[5] << 16 |
+                                    (size_t)cat->head[6] << 8 | cat->head[7];
+                        if (cat->head[0] != 1)
+                                return -EPROTO;
+                }
+        return 0;
+}
+
+static int cat_echo(struct cat *cat, size_t size) {
+        unsigned char out[32768], in[32768];
+        size_t sent = 0;
+
+        while (cat->taken < size) {
+                ssize_t n = -EAGAIN;
+
+                for (size_t i = 0; i < sizeof(out); i++)
+                        out[i] = (unsigned char)((sent + i) * 31 >> 3);
+                if (sent < size)
+                        n = engine_stream_send(cat->stream, out, size - sent < sizeof(out) ? size - sent : sizeof(out));
+                if (n < 0 && n != -EAGAIN)
+                        return (int)n;
+                sent += n > 0 ? (size_t)n : 0;
+                n = engine_stream_receive(cat->stream, in, sizeof(in));
+                if (n == 0 || (n < 0 && n != -EAGAIN))
+                        return n == 0 ? -EPIPE : (int)n;
+                if (n > 0 && cat_take(cat, in, (size_t)n) < 0)
+                        return -EBADMSG;
+                if (n == -EAGAIN && wait_for(cat->stream, sent < size ? POLLIN | POLLOUT : POLLIN) < 0)
+                        return -ETIMEDOUT;
+        }
+        return 0;
+}
+
+/* cat IMAGE SIZE: SIZE bytes there and back, then it is killed. `hold`: says "holding" and waits until somebody else
+ * ends the stream. */
+static int use_cat(struct engine *engine, char **words, bool hold) {
+        struct cat cat = {.engine = engine};
+        struct sbx_error err = {0};
+        int r = cat_start(&cat, words[0], &err);
+
+        if (r == 0)
+                r = cat_echo(&cat, (size_t)number(words[1]));
+        if (r == 0 && hold)
+                print(json_pack("{s:s}", "holding", cat.id));
+        else if (r == 0)
+                r = cat_ask(&cat, "POST", "/kill?signal=SIGKILL", NULL, &err);
+        if (r == 0)
+                drain(cat.stream);
+        engine_stream_free(cat.stream);
+        if (cat.id[0] != '\0' && !hold)
+                cat_ask(&cat, "DELETE", "?force=1", NULL, NULL);
+        if (err.code != 0)
+                print_error(r, &err);
+        else
+                print(json_pack("{s:i, s:I}", "echo", -r, "size", (json_int_t)cat.taken));
+        return r < 0 ? 1 : 0;
+}
+
 static int places(const struct sbx_host *host, const struct docker_options *options) {
         struct engine_place found[8];
         struct sbx_error err = {0};
@@ -251,6 +356,8 @@ static int one(struct engine *engine, int argc, char **argv) {
                 return ask(engine, argv + 1, true);
         if (argc >= 5 && strcmp(argv[0], "stream") == 0)
                 return use_stream(engine, argv + 1);
+        if (argc >= 3 && (strcmp(argv[0], "cat") == 0 || strcmp(argv[0], "hold") == 0))
+                return use_cat(engine, argv + 1, argv[0][0] == 'h');
         if (argc >= 3 && strcmp(argv[0], "parallel") == 0)
                 return parallel(engine, argv + 1);
         if (argc >= 1 && strcmp(argv[0], "inherited") == 0)
