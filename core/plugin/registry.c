@@ -12,11 +12,14 @@
 
 /* How often a thread that waits for another one's start looks at its own cancel fd. */
 #define WAIT_SLICE_MS 50
+/* What a backend runs on (a container engine) may come later than this program: who asks after so long tries again. */
+#define RETRY_MS 1000
 
 struct member {
         struct sbx_slot slot;     /* of the thread that set `busy`; without one, under the lock */
         bool busy;                /* a thread is bringing it up */
         struct sbx_error failure; /* remembered: code is not 0 */
+        uint64_t retry_ns;        /* until then; 0: for good */
         unsigned opened, started; /* when: 0 is never; later is larger */
 };
 
@@ -24,7 +27,7 @@ struct sbx_registry {
         struct sbx_slot_services services;
         struct member *members;
         size_t count;
-        pthread_mutex_t lock; /* `clock`, and of each member: busy, failure, opened, started; slot while not busy */
+        pthread_mutex_t lock; /* `clock`, and of each member everything; its slot while not busy */
         pthread_cond_t changed;
         unsigned clock;
 };
@@ -201,8 +204,13 @@ static void settle(struct sbx_registry *registry, struct member *member, int r, 
                 member->opened = ++registry->clock;
         if (member->started == 0 && member->slot.phase == SBX_SLOT_STARTED)
                 member->started = ++registry->clock;
-        if (r < 0 && !own_fault && !member->slot.entry->critical)
+        if (r < 0 && !own_fault && !member->slot.entry->critical) {
+                bool again =
+                        member->slot.phase == SBX_SLOT_OPENED && member->slot.module->plugin.kind == SBX_PLUGIN_BACKEND;
+
                 member->failure = *problem;
+                member->retry_ns = again ? sbx_clock_deadline_ms(RETRY_MS) : 0;
+        }
         member->busy = false;
         pthread_cond_broadcast(&registry->changed);
 }
@@ -223,10 +231,11 @@ static int bring_up(struct sbx_registry *registry, struct member *member, enum s
         r = wait_for_turn(registry, member, call, err);
         if (r < 0)
                 goto out;
-        if (member->failure.code != 0) {
+        if (member->failure.code != 0 && (member->retry_ns == 0 || sbx_clock_ns() < member->retry_ns)) {
                 r = copy_error(&member->failure, err);
                 goto out;
         }
+        member->failure = (struct sbx_error){0};
         if (member->slot.phase >= phase) {
                 r = check_kind(&member->slot, kind, err);
                 goto out;

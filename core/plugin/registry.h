@@ -76,7 +76,8 @@ int sbx_registry_new(const struct sbx_config *config, const struct sbx_logger *l
 void sbx_registry_free(struct sbx_registry *registry);
 /* The instance of that name, loaded, opened and started at the first request. -ENOENT: no such entry (the error lists
  * those of the kind); -EINVAL: of another kind, bad options; and what the plugin says. A failure is remembered for
- * entries that are not `critical` only as long as the runtime lives: later requests answer the same. */
+ * entries that are not `critical` only as long as the runtime lives: later requests answer the same; but a backend that
+ * did not start is tried again after a second. */
 int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
                      const struct sbx_instance **ret_instance, struct sbx_error *err);
 /* Starts what has to run before anybody asks for it: every enabled entry that is `critical`, and every enabled sink and

@@ -10,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from fault_case import PATIENCE, PROGRAM, Case, environment, on_each_engine
+from fault_case import PATIENCE, PROGRAM, Case, environment, on_each_engine, wait_for
 import faults
 from tap import main
 
@@ -159,6 +159,7 @@ class Start(Case):
             self.assertIsNone(end)
             self.assertIn("engine.sock", text)
             self.proxy.up()
+            self.assertTrue(wait_for(lambda: self.call(server, "1")[0] == "ok"), "it is not tried again")
             self.works(server)
 
 
