@@ -178,6 +178,8 @@ static int spawn(const char *path, int socket_fd, int config_fd, int pidfd, char
         posix_spawn_file_actions_adddup2(&actions, config_fd, REAPER_CONFIG_FD);
         if (pidfd >= 0)
                 posix_spawn_file_actions_adddup2(&actions, pidfd, REAPER_PIDFD);
+        else
+                posix_spawn_file_actions_addclose(&actions, REAPER_PIDFD);
         posix_spawnattr_setsigdefault(&attributes, &all);
         posix_spawnattr_setsigmask(&attributes, &none);
         posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);

@@ -207,14 +207,14 @@ static void look_for_forsaken(struct reaper *reaper) {
 
 /* ---- the server */
 
-enum server { SERVER_ALIVE, SERVER_ENDS, SERVER_DEAD };
+enum server { SERVER_ALIVE, SERVER_ENDS, SERVER_SILENT, SERVER_DEAD };
 
 static enum server read_message(struct reaper *reaper) {
         char message[REAPER_NAME_MAX + 1];
         ssize_t n = recv(REAPER_SOCKET_FD, message, sizeof(message) - 1, MSG_DONTWAIT);
 
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-                return SERVER_DEAD;
+                return SERVER_SILENT;
         if (n <= 0)
                 return SERVER_ALIVE;
         message[n] = '\0';
@@ -233,23 +233,29 @@ static int wait_ms(const struct reaper *reaper) {
 }
 
 static enum server wait_for_server(struct reaper *reaper) {
-        for (;;) {
-                struct pollfd fds[2] = {{.fd = REAPER_SOCKET_FD, .events = POLLIN},
-                                        {.fd = reaper->watches_process ? REAPER_PIDFD : -1, .events = POLLIN}};
-                enum server server = SERVER_ALIVE;
+        struct pollfd fds[2] = {{.fd = REAPER_SOCKET_FD, .events = POLLIN},
+                                {.fd = reaper->watches_process ? REAPER_PIDFD : -1, .events = POLLIN}};
 
-                if (poll(fds, 2, wait_ms(reaper)) < 0 && errno != EINTR)
+        for (;;) {
+                enum server server = SERVER_ALIVE;
+                int n = poll(fds, 2, wait_ms(reaper));
+
+                if (n < 0 && errno != EINTR)
                         return SERVER_DEAD;
-                if (fds[0].revents != 0)
+                if (n > 0 && fds[1].revents != 0)
+                        return SERVER_DEAD;
+                if (n > 0)
                         server = read_message(reaper);
-                else if (fds[1].revents != 0)
-                        server = SERVER_DEAD;
-                else if (reaper->rounds_left > 0)
+                else if (n == 0 && reaper->rounds_left > 0)
                         clean_before(reaper);
-                else
+                else if (n == 0)
                         look_for_forsaken(reaper);
-                if (server != SERVER_ALIVE)
+                if (server == SERVER_ENDS || (server == SERVER_SILENT && !reaper->watches_process))
                         return server;
+                if (server == SERVER_SILENT) {
+                        fds[0].fd = -1; /* its process will tell */
+                        reaper->rounds_left = 0;
+                }
         }
 }
 

@@ -2,9 +2,9 @@
 /* What a server and its reaper have in common. The reaper is a program of its own in a session of its own, so that what
  * kills the server does not kill it. Its configuration is a JSON object in a sealed memfd:
  *      {"owner", "directory", "engine", "timeout_ms", "tls_ca"?, "tls_certificate"?, "tls_key"?}
- * The server's end of the socket (SOCK_SEQPACKET) sends messages that begin with one of the letters below. When it is
- * closed without REAPER_END, or the process of the pidfd is gone, the server is dead. The reaper closes its end when it
- * is done, and says nothing. */
+ * The server's end of the socket (SOCK_SEQPACKET) sends messages that begin with one of the letters below. The server is
+ * dead when the process of the pidfd is: a program that embeds it may fork, and a child hold the socket open. Without
+ * one, it is dead when the socket is closed. The reaper closes its end when it is done, and says nothing. */
 #ifndef DOCKER_REAPER_H
 #define DOCKER_REAPER_H
 

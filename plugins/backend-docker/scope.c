@@ -256,11 +256,13 @@ int scope_worker(struct scopes *scopes, const char *container_id, const struct p
                  struct sbx_error *err) {
         struct engine *engine = scopes->docker->engine;
         _cleanup_free_ char *marked = NULL;
-        int r = asprintf(&marked, "SBX_MARK=%s", mark);
+        int r = asprintf(&marked, SCOPE_MARK "%s", mark);
         const char *const variables[] = {marked, "SBX_CONTROL_FD=0,1", NULL};
+        const char *const arguments[] = {marked, NULL};
         const struct exec_wish wish = {
                 .container = container_id,
                 .argv = payload->argv,
+                .arguments = arguments,
                 .variables = variables,
                 .input = true,
         };

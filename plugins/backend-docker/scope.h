@@ -8,6 +8,10 @@
 
 #include "container.h"
 
+/* Before the mark, in a worker's environment, and in its last argument: there the engine shows it again, so that code in
+ * the worker can't hide whose it is. */
+#define SCOPE_MARK "SBX_MARK="
+
 struct scopes;
 int scopes_new(struct docker *docker, struct scopes **ret_scopes, struct sbx_error *err);
 void scopes_free(struct scopes *scopes);

@@ -2,15 +2,12 @@
 /* Removes what dead owners left: see sweep.h. */
 #include <inttypes.h>
 
-#include "exec.h"
 #include "owner.h"
-#include "programs.h"
-#include "sweep.h"
+#include "sweep_internal.h"
 #include "util.h"
 
 #define LIST_MAX ((size_t)64 << 20)
 #define PATH_SIZE 512
-#define MARK_SIZE (LOCKS_HASH_SIZE + 2) /* "<id>-*" */
 
 struct round {
         const struct sweep *sweep;
@@ -84,7 +81,7 @@ static bool is_to_remove(const struct round *round, const struct listed *listed)
         return false;
 }
 
-static void request_call(const struct sweep *sweep, struct sbx_call *ret_call) {
+void sweep_call(const struct sweep *sweep, struct sbx_call *ret_call) {
         uint64_t deadline = monotonic_ns() + sweep->timeout_ms * UINT64_C(1000000);
 
         *ret_call = *sweep->call;
@@ -92,44 +89,18 @@ static void request_call(const struct sweep *sweep, struct sbx_call *ret_call) {
                 ret_call->deadline_ns = deadline;
 }
 
-static int remove_container(const struct sweep *sweep, const char *id, struct sbx_error *err) {
+int sweep_remove(const struct sweep *sweep, const char *id, struct sbx_error *err) {
         char path[PATH_SIZE];
         const struct engine_request request = {.method = "DELETE", .path = path};
         struct sbx_call call;
         int r;
 
-        request_call(sweep, &call);
+        sweep_call(sweep, &call);
         snprintf(path, sizeof(path), "/containers/%s?force=1&v=1", id);
         r = engine_ask(sweep->engine, &request, &call, NULL, err);
         if (r == -ENOENT && err != NULL)
                 *err = (struct sbx_error){0};
         return r == -ENOENT ? 0 : r;
-}
-
-/* Ends the workers of dead owners in a container that others may use. */
-static int visit(const struct round *round, const struct listed *listed, struct sbx_error *err) {
-        const char *const *killer = program_killer(listed->guest);
-        _cleanup_free_ char(*marks)[MARK_SIZE] = calloc(round->dead_count, MARK_SIZE);
-        _cleanup_free_ const char **arguments = calloc(round->dead_count + 2, sizeof(*arguments));
-        const struct exec_wish wish = {.container = listed->id, .argv = killer, .arguments = arguments};
-        struct sbx_call call;
-        int code = 0, r;
-
-        if (killer == NULL)
-                return 0; /* of a later version, with a family that this one does not know */
-        if (marks == NULL || arguments == NULL)
-                return sbx_error_set(err, -ENOMEM, DOCKER_ORIGIN, NULL, "out of memory");
-        arguments[0] = "9";
-        for (size_t i = 0; i < round->dead_count; i++) {
-                snprintf(marks[i], MARK_SIZE, "%s-*", round->dead[i]);
-                arguments[i + 1] = marks[i];
-        }
-        request_call(round->sweep, &call);
-        r = exec_run(round->sweep->engine, &wish, &call, &code, err);
-        if (r == 0 && code != 0)
-                r = sbx_error_set(err, -EIO, DOCKER_ORIGIN, NULL,
-                                  "processes of a dead server can't be ended in container %.12s", listed->id);
-        return r;
 }
 
 /* Its file stays, so that another round looks at it again. */
@@ -152,14 +123,16 @@ static int handle(struct round *round, const json_t *item, struct sbx_error *err
                 return 0;
         if (is_to_remove(round, &listed)) {
                 note_owner(round, listed.owner);
-                r = remove_container(round->sweep, listed.id, err);
+                r = sweep_remove(round->sweep, listed.id, err);
                 if (r == 0)
                         round->result.removed++;
                 else
                         round->result.left++;
         } else if (!is_for_session(&listed) && strcmp(listed.state, "running") == 0 && round->sweep->visit &&
                    round->dead_count > 0) {
-                r = visit(round, &listed, err);
+                r = visit_container(round->sweep, listed.id, listed.guest, round->dead, round->dead_count, err);
+                if (r > 0)
+                        round->result.removed++;
                 if (r < 0 && r != -ENOENT && r != -EBUSY) {
                         note_all(round);
                         round->result.left++;
@@ -180,7 +153,7 @@ static int list(const struct sweep *sweep, json_t **ret_items, struct sbx_error 
         r = engine_escape(path, sizeof(path), filter);
         if (r < 0)
                 return sbx_error_set(err, r, DOCKER_ORIGIN, NULL, "the filter of containers is too long");
-        request_call(sweep, &call);
+        sweep_call(sweep, &call);
         r = engine_ask(sweep->engine, &request, &call, &items, err);
         if (r < 0)
                 return r;
@@ -246,7 +219,7 @@ int sweep_name(const struct sweep *sweep, const char *name, struct sbx_error *er
         if (r < 0)
                 return sbx_error_set(err, r, DOCKER_ORIGIN, NULL, "the name of a container is too long");
         strncat(path, "/json", sizeof(path) - strlen(path) - 1);
-        request_call(sweep, &call);
+        sweep_call(sweep, &call);
         r = engine_ask(sweep->engine, &request, &call, &inspected, NULL);
         if (r < 0)
                 return r == -ENOENT ? 0 : sbx_error_set(err, r, DOCKER_ORIGIN, NULL, "a container can't be looked for");
@@ -257,6 +230,6 @@ int sweep_name(const struct sweep *sweep, const char *name, struct sbx_error *er
         if (!is_container_id(id) || owner == NULL || strcmp(owner, sweep->own) != 0 || host == NULL ||
             strcmp(host, locks_host(sweep->locks)) != 0)
                 return sbx_error_set(err, -EPERM, DOCKER_ORIGIN, NULL, "a container has our name and not our labels");
-        r = remove_container(sweep, id, err);
+        r = sweep_remove(sweep, id, err);
         return r < 0 ? r : 1;
 }

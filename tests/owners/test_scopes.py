@@ -3,6 +3,7 @@
 them can be interrupted and ended by itself."""
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from owner_case import FACTS, LABEL, Case, on_each_engine, wait_for  # noqa: E402
@@ -140,6 +141,34 @@ class Scopes(Case):
         self.assertTrue(wait_for(lambda: self.call(other, workers)[2].strip() == "2"), self.logged())
         self.assertEqual(self.shared_container(), container)
         self.end(other)
+
+    HOSTILE = """
+import glob, os, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+while True:
+    for path in glob.glob('/proc/[0-9]*/stat'):
+        try:
+            parent, pid = open(path).read().rpartition(')')[2].split()[1], int(path.split('/')[2])
+            if parent == '0' and pid not in (1, os.getpid()):
+                os.kill(pid, 9)
+        except OSError:
+            pass
+"""
+
+    def test_one_that_ends_whoever_comes_to_end_it(self):
+        """The engine knows that it still runs: then the container goes, for it alone was in it."""
+        server = self.serve(**self.options())
+        self.says(server, "print(1)", "1")
+        container = self.shared_container()
+        end, state, text = self.call(server, self.HOSTILE, timeout=1)
+        self.assertEqual((end, state), ("timeout", "lost"), text + self.logged())
+        self.assertFalse(self.exists(container))
+        self.assertEqual(self.call(server, "print(2)")[0], "ok")
+        server.start_call("execute_python", {"code": "open('/tmp/on', 'w')\n" + self.HOSTILE, "timeout": 300})
+        time.sleep(1)
+        self.assertTrue(self.containers("running"))
+        self.kill(server)
+        self.nothing_left()
 
     def test_process_one_does_not_yield(self):
         server = self.serve(**self.options())

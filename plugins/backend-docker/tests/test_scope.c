@@ -137,7 +137,8 @@ int container_inspect(struct docker *docker, const char *id, const struct sbx_ca
 int exec_create(struct engine *engine, const struct exec_wish *wish, const struct sbx_call *call,
                 char ret_id[CONTAINER_ID_MAX], struct sbx_error *err) {
         assert_true(wish->input);
-        snprintf(fake.arguments, sizeof(fake.arguments), "%s %s", wish->variables[0], wish->variables[1]);
+        snprintf(fake.arguments, sizeof(fake.arguments), "%s %s %s", wish->variables[0], wish->variables[1],
+                 wish->arguments[0]);
         snprintf(ret_id, CONTAINER_ID_MAX, EXEC_ID);
         return 0;
 }
@@ -356,7 +357,7 @@ static void test_worker(void **state) {
 
         assert_int_equal(scope_worker(world->scopes, "c0", &world->payload, "owner-7", &world->call, &stream, id, NULL),
                          0);
-        assert_string_equal(fake.arguments, "SBX_MARK=owner-7 SBX_CONTROL_FD=0,1");
+        assert_string_equal(fake.arguments, "SBX_MARK=owner-7 SBX_CONTROL_FD=0,1 SBX_MARK=owner-7");
         assert_string_equal(id, EXEC_ID);
         assert_int_equal(scope_signal(world->scopes, "c0", &world->payload, "owner-7", 2, NULL), 0);
         assert_string_equal(fake.arguments, "2 owner-7");

@@ -24,7 +24,18 @@ static struct {
         char requests[16][640]; /* those after the list */
         size_t count;
         int list_code, delete_code, exec_exit;
+        json_t *execs; /* of every container, by id: what the engine shows of them */
 } fake;
+
+static json_t *exec_ids(void) {
+        json_t *ids = json_array();
+        const char *id;
+        json_t *value;
+
+        json_object_foreach (fake.execs, id, value)
+                json_array_append_new(ids, json_string(id));
+        return ids;
+}
 
 int engine_ask(struct engine *engine, const struct engine_request *request, const struct sbx_call *call,
                json_t **ret_answer, struct sbx_error *err) {
@@ -53,8 +64,13 @@ int engine_ask(struct engine *engine, const struct engine_request *request, cons
                 }
                 answer = json_pack("{s:s}", "Id", EXEC_ID);
         } else {
-                fake.count--; /* how the exec ended: not worth noting */
-                answer = json_pack("{s:b, s:i}", "Running", 0, "ExitCode", fake.exec_exit);
+                fake.count--; /* looks are not worth noting */
+                if (strncmp(request->path, "/containers/", 12) == 0)
+                        answer = json_pack("{s:o}", "ExecIDs", exec_ids());
+                else if (strcmp(request->path, "/exec/" EXEC_ID "/json") == 0)
+                        answer = json_pack("{s:b, s:i}", "Running", 0, "ExitCode", fake.exec_exit);
+                else
+                        answer = json_incref(json_object_get(fake.execs, "ab"));
         }
         fake.count++;
         if (ret_answer != NULL)
@@ -143,6 +159,7 @@ static int remove_world(void **state) {
         locks_free(world->locks);
         r = nftw(world->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS);
         json_decref(fake.containers);
+        json_decref(fake.execs);
         free(world);
         return r;
 }
@@ -280,6 +297,42 @@ static void test_workers_that_stay(void **state) {
         assert_int_equal(locks_look(world->locks, DEAD), LOCK_MISSING);
 }
 
+/* What the engine says of a worker decides, whatever the killer says: a container in which one hides is removed, unless
+ * the living are in it too. */
+static void test_workers_that_hide(void **state) {
+        struct world *world = *state;
+        static const struct {
+                const char *mark;
+                int exec_exit;
+                bool runs;
+                unsigned removed, left;
+        } cases[] = {
+                {"SBX_MARK=" DEAD "-4", 1, true, 1, 0},
+                {"SBX_MARK=" DEAD "-4", 0, true, 1, 0},
+                {"SBX_MARK=" DEAD "-4", 1, false, 0, 1},
+                {"SBX_MARK=" DEAD "-4", 0, false, 0, 0},
+                {"SBX_MARK=" ALIVE "-4", 1, true, 0, 1},
+                {"SBX_MARK=" ALIVE "-4", 0, true, 0, 0},
+                {DEAD "-*", 0, true, 0, 0}, /* somebody else's killer */
+                {"SBX_MARK=", 0, true, 0, 0},
+        };
+
+        add(world, "aaaaaaaaaaa1", ALIVE, "agent", "running");
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct sweep_result result;
+
+                close(lock_of(world, DEAD));
+                json_decref(fake.execs);
+                fake.execs = json_pack("{s:{s:b, s:{s:[s, s]}}}", "ab", "Running", (int)cases[i].runs, "ProcessConfig",
+                                       "arguments", "-c", cases[i].mark);
+                fake.exec_exit = cases[i].exec_exit;
+                result = sweep(world);
+                assert_int_equal(result.removed, cases[i].removed);
+                assert_int_equal(result.left, cases[i].left);
+                assert_int_equal(fake.count, 1 + cases[i].removed); /* an exec, and what is removed */
+        }
+}
+
 static void test_engine_without_answer(void **state) {
         struct world *world = *state;
         struct sweep_result result = {7, 7};
@@ -302,6 +355,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_foreign, make_world, remove_world),
                 cmocka_unit_test_setup_teardown(test_files, make_world, remove_world),
                 cmocka_unit_test_setup_teardown(test_workers_that_stay, make_world, remove_world),
+                cmocka_unit_test_setup_teardown(test_workers_that_hide, make_world, remove_world),
                 cmocka_unit_test_setup_teardown(test_engine_without_answer, make_world, remove_world),
         };
 
