@@ -312,6 +312,55 @@ static void test_an_idle_line_goes_on(void **state) {
         assert_int_equal(atomic_load(&bench->ended_busy), 0);
 }
 
+/* Another stream to the same worker, and one more that brings its input. */
+static void resume_with_input(struct bench *bench, int *ret_input) {
+        struct engine_stream *stream, *input;
+
+        close_fd(&bench->engine);
+        stream = make_stream(&bench->engine, false);
+        input = make_stream(ret_input, false);
+        assert_int_equal(relay_line_resume(bench->line, stream, input, NULL), 0);
+}
+
+static void test_an_input_of_its_own(void **state) {
+        struct bench *bench = *state;
+        unsigned char frame[16];
+        size_t size = make_frame(frame, 0x02, "{}", 2);
+        int input = -1;
+
+        bench_line(bench, (struct sbx_bytes){0}, false);
+        request(bench, 0x01);
+        answer(bench, 0x81);
+        close_fd(&bench->engine);
+        wait_for(&bench->ended_idle, 1);
+        resume_with_input(bench, &input);
+        put(bench->control, frame, size);
+        expect(input, frame, size);
+        put_mux(input, MUX_STDERR, "noise", 5);
+        close_fd(&input); /* while code runs: its answer comes another way */
+        assert_false(readable(bench->exit, 50));
+        answer(bench, 0x86);
+        wait_for(&bench->ended_idle, 2);
+        assert_false(relay_line_dead(bench->line));
+        put(bench->control, frame, size); /* waits */
+        resume_with_input(bench, &input);
+        expect(input, frame, size);
+        relay_line_renew(bench->line); /* not before the answer */
+        answer(bench, 0x86);
+        wait_for(&bench->ended_idle, 3);
+        expect_end(input);
+        close_fd(&input);
+        relay_line_renew(bench->line); /* nothing to renew */
+        resume_with_input(bench, &input);
+        put(bench->control, frame, size);
+        expect(input, frame, size);
+        close_fd(&bench->engine); /* the answer is lost */
+        expect_end(bench->control);
+        assert_true(relay_line_dead(bench->line));
+        expect_end(input);
+        close(input);
+}
+
 static void test_a_second_stream_is_refused(void **state) {
         struct bench *bench = *state;
         int other;
@@ -512,6 +561,7 @@ int main(void) {
                 EACH(test_bytes_that_a_stream_holds),
                 EACH(test_a_flood_is_held_back),
                 EACH(test_an_idle_line_goes_on),
+                EACH(test_an_input_of_its_own),
                 EACH(test_a_second_stream_is_refused),
                 EACH(test_a_busy_line_dies),
                 EACH(test_half_a_frame_is_no_idling),
