@@ -209,8 +209,8 @@ static bool send_to_guest(struct relay_line *line) {
         n = engine_stream_send(line->input != NULL ? line->input : line->stream, bytes.data, bytes.size);
         if (n == -EAGAIN || n == 0)
                 return false;
-        if (n < 0 && line->input != NULL) {
-                line->input_lost = true; /* of these bytes nothing left */
+        if (n < 0 && (line->input != NULL || is_idle(line))) {
+                line->input_lost = true; /* of these bytes nothing left: the next stream takes them */
                 return false;
         }
         if (n < 0) {

@@ -19,7 +19,7 @@ DISK_MIB = 256  # beyond what the image takes
 
 class Restart(Case):
     options = ()
-    KEEPS = {"docker": False, "podman": False}  # dockerd ends containers when it begins, unless it is told not to
+    keeps = property(lambda self: self.kind == "podman")  # dockerd ends containers when it begins
 
     @classmethod
     def setUpClass(cls):
@@ -96,13 +96,7 @@ class Restart(Case):
 class LiveRestore(Restart):
     """A dockerd that lets containers live while it is away: sessions go on."""
     options = ("--live-restore",)
-    KEEPS = {"docker": True}
-
-    @classmethod
-    def setUpClass(cls):
-        if cls.kind == "podman":
-            raise unittest.SkipTest("an option of dockerd")
-        super().setUpClass()
+    keeps = True
 
 
 @unittest.skipUnless(os.geteuid() == 0, "mounting takes root")
@@ -139,7 +133,8 @@ class FullDisk(Case):
             self.works(server, session_id="third")
 
 
-on_each_engine(globals(), Restart, LiveRestore)
+on_each_engine(globals(), Restart)
+on_each_engine(globals(), LiveRestore, kinds=("docker",))
 
 if __name__ == "__main__":
     main()
