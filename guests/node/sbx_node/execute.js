@@ -35,7 +35,7 @@ class Executor {
     const current = { id: request.id, answer: { id: request.id }, blob: NOTHING, finishing: false };
     this.current = current;
     this.session.begin();
-    this.soon(current, () => work(current));
+    this.interrupts.begin(() => this.soon(current, () => work(current)));
   }
 
   soon(current, work) {
@@ -182,8 +182,8 @@ class Executor {
   finish(current, end) {
     if (this.current !== current || current.finishing) return;
     current.finishing = true;
+    this.interrupts.protect(true);
     this.interrupts.settle((torn) => {
-      this.interrupts.protect(true);
       if (torn && end === 'ok') end = this.stop(current);
       this.session.tools.settle(() => this.send(current, end));
     });
@@ -196,10 +196,9 @@ class Executor {
     const names = variables.changed();
     answer.end = end;
     if (names !== undefined) answer.names = names;
-    this.interrupts.limit(0);
     this.current = null;
     this.channel.send(RESULT, dumps(answer), blob);
-    this.interrupts.protect(false);
+    this.interrupts.end();
   }
 }
 

@@ -9,7 +9,7 @@
 'use strict';
 
 // What the user's code makes of the global names is not our business.
-const { Atomics, Buffer, Int32Array, Math, Number, SharedArrayBuffer, Symbol, performance, process } = globalThis;
+const { Atomics, Date, Buffer, Int32Array, Math, Number, SharedArrayBuffer, Symbol, performance, process } = globalThis;
 
 const { Worker } = require('worker_threads');
 const { setTimeout: after } = require('timers');
@@ -23,6 +23,7 @@ const UP = 3;
 const EXIT = 4; // the code asked for its own end
 const LIMIT = 5; // pages of memory that the execution may use; 0: any
 const FULL = 6; // it was reached
+const BEGAN = 7; // when the request that is under way began: the low bits of milliseconds; 0: none is
 const WORDS = 8;
 // Of STATE.
 const PENDING = 1; // the watcher told of a signal
@@ -31,6 +32,10 @@ const ENDING = 3; // it did not answer: V8 is about to be told
 const TOLD = 4; // V8 was told
 
 const GRACE_MS = 30;
+// Between two requests, when it can only be something in the background that keeps the main thread.
+const IDLE_GRACE_MS = 500;
+// A signal this soon may be meant for the request before. The host repeats it, as long as there is something to stop.
+const EARLY_MS = 25;
 const TOLD_MS = 1000;
 const SETTLE_MS = 20;
 const PAGE = 4096;
@@ -43,7 +48,8 @@ function watch() {
   const vm = require('vm');
   const fs = require('fs');
   const { words, names, options } = workerData;
-  const { STATE, PROTECTED, UP, EXIT, LIMIT, FULL, PENDING, ENDING, TOLD, GRACE_MS, TOLD_MS } = names;
+  const { STATE, PROTECTED, UP, EXIT, LIMIT, FULL, BEGAN, PENDING, ENDING, TOLD } = names;
+  const { GRACE_MS, IDLE_GRACE_MS, EARLY_MS, TOLD_MS } = names;
   const memory = fs.openSync('/proc/self/statm', 'r');
   const text = Buffer.alloc(128);
   let session = null;
@@ -71,9 +77,11 @@ function watch() {
 
   const handle = () => {
     const asked = Atomics.exchange(words, EXIT, 0) === 1 || Atomics.load(words, FULL) === 1;
+    const began = Atomics.load(words, BEGAN);
+    if (!asked && began !== 0 && ((Date.now() | 1) & 0x7fffffff) - began < EARLY_MS) return;
     Atomics.store(words, STATE, PENDING);
     parentPort.postMessage(0);
-    if (!asked) Atomics.wait(words, STATE, PENDING, GRACE_MS);
+    if (!asked) Atomics.wait(words, STATE, PENDING, began !== 0 ? GRACE_MS : IDLE_GRACE_MS);
     while (Atomics.load(words, STATE) === PENDING && Atomics.load(words, PROTECTED) === 1) {
       Atomics.wait(words, PROTECTED, 1, GRACE_MS);
     }
@@ -161,7 +169,9 @@ class Interrupts {
   // `killAll`: every other process but the first of the namespace is the session's.
   constructor(killAll) {
     const words = new Int32Array(new SharedArrayBuffer(4 * WORDS));
-    const names = { STATE, PROTECTED, UP, EXIT, LIMIT, FULL, PENDING, ENDING, TOLD, GRACE_MS, TOLD_MS };
+    const names = {
+      STATE, PROTECTED, UP, EXIT, LIMIT, FULL, BEGAN, PENDING, ENDING, TOLD, GRACE_MS, IDLE_GRACE_MS, EARLY_MS, TOLD_MS,
+    };
     this.words = words;
     this.onInterrupt = () => {};
     this.settling = null; // who waits for what the watcher began to be over
@@ -212,15 +222,29 @@ class Interrupts {
     while (performance.now() < end);
   }
 
+  // A request begins: calls `next` when what was for another is over.
+  begin(next) {
+    Atomics.store(this.words, BEGAN, (Date.now() | 1) & 0x7fffffff);
+    this.settle(next);
+  }
+
+  // And ends.
+  end() {
+    Atomics.store(this.words, LIMIT, 0);
+    Atomics.notify(this.words, LIMIT);
+    Atomics.store(this.words, BEGAN, 0);
+    this.protect(false);
+  }
+
   // While a part of ours runs that must not be torn apart.
   protect(on) {
     Atomics.store(this.words, PROTECTED, on ? 1 : 0);
     Atomics.notify(this.words, PROTECTED);
   }
 
-  // The memory that the execution may use; 0: no limit, or no execution.
+  // The memory that the execution may use; 0: no limit.
   limit(bytes) {
-    if (bytes > 0) Atomics.store(this.words, FULL, 0);
+    Atomics.store(this.words, FULL, 0);
     Atomics.store(this.words, LIMIT, Math.min(Math.floor(bytes / PAGE), 2 ** 31 - 1));
     Atomics.notify(this.words, LIMIT);
   }
