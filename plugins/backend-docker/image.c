@@ -378,6 +378,7 @@ static int bring(struct images *images, const struct docker_runtime *runtime, co
                                      strerror(-r));
         r = job_wait(images, job, call, ret_id, err);
         job_unref(images, job);
+        collect(images);
         return r;
 }
 

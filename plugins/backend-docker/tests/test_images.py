@@ -151,7 +151,7 @@ class Pulls(Case):
     def test_pull(self):
         image = registry.add("team/small:1", 8 << 20)
         registry.gate.clear()
-        process = self.start("get=python", "get=bash", "threads", docker_image=image)
+        process = self.start("threads", "get=python", "get=bash", "threads", docker_image=image)
         progress = read_until(process, " MB" if KIND == "docker" else "progress: pulling " + image)
         if KIND == "docker":  # podman tells less
             self.assertRegex(progress, r"pulling %s: \d+ of 9 MB" % image)
@@ -162,7 +162,8 @@ class Pulls(Case):
         self.assertEqual(len(ids), 2)
         self.assertEqual(len(set(ids)), 1)
         self.assertIn(ids[0], {"sha256:" + image.removeprefix("sha256:") for image in self.images()})
-        self.assertIn("threads: 1\n", rest)
+        threads = re.findall(r"(?m)^threads: \d+$", progress + rest)
+        self.assertEqual((len(threads), len(set(threads))), (2, 1), threads)
         note(progress + rest)
 
         registry.requests.clear()  # it is there now
