@@ -11,7 +11,6 @@
 
 #define ORIGIN "pool"
 #define SIZE_MAX_GUESTS 64
-#define RUNTIME "python"
 #define START_TIMEOUT_MS 20000
 #define WARM_TIMEOUT_MS 10000
 #define QUIET_NS (5 * SBX_NS_PER_MS) /* after a take; see wait_for_demand */
@@ -28,8 +27,18 @@ static const char warm_code[] = "def _warm(number):\n"
                                 "print(end='')\n"
                                 "len(repr(_warm(64)))\n";
 
+/* A throw-away execution in each language that this program knows. */
+static const char *warm_code_of(const char *family) {
+        if (strcmp(family, "python") == 0)
+                return warm_code;
+        if (strcmp(family, "node") == 0)
+                return "for (const i of [1, 2]) JSON.stringify({[i]: [i]})";
+        return strcmp(family, "bash") == 0 ? "for i in 1 2; do printf ''; done" : NULL;
+}
+
 struct sbx_pool {
         const struct sbx_instance *backend;
+        char *family, *version; /* version NULL: the backend's default */
         const struct sbx_logger *logger;
         unsigned size;
         struct sbx_metrics *metrics; /* NULL: nobody measures */
@@ -71,15 +80,19 @@ static int warm(struct sbx_pool *pool, struct sbx_guest_process *guest, struct s
         struct sbx_call call = {.struct_size = sizeof(call),
                                 .cancel_fd = pool->stop_fd,
                                 .deadline_ns = sbx_clock_deadline_ms(WARM_TIMEOUT_MS)};
+        const char *code = warm_code_of(pool->family);
         struct sbx_guest_execution execution = {
-                .code = {warm_code, sizeof(warm_code) - 1},
+                .code = {code, code != NULL ? strlen(code) : 0},
                 .filename = "<warm-up>",
                 .deadline_ns = call.deadline_ns,
                 .output_max_bytes = 4096,
         };
         struct sbx_result *result = NULL;
-        int r = sbx_guest_execute(guest, &execution, &call, &result, err);
+        int r;
 
+        if (code == NULL)
+                return 0;
+        r = sbx_guest_execute(guest, &execution, &call, &result, err);
         if (r == 0 && result->end != SBX_END_OK)
                 r = sbx_error_set(err, -EIO, ORIGIN, NULL, "the first execution in a new guest ended as '%s': %s",
                                   sbx_end_name(result->end), result->error_message);
@@ -90,7 +103,8 @@ static int warm(struct sbx_pool *pool, struct sbx_guest_process *guest, struct s
 static int make_guest(struct sbx_pool *pool, uint64_t number, struct sbx_guest_process **ret_guest,
                       struct sbx_error *err) {
         char label[32];
-        struct sbx_guest_spec spec = {.struct_size = sizeof(spec), .label = label, .runtime = RUNTIME};
+        struct sbx_guest_spec spec = {
+                .struct_size = sizeof(spec), .label = label, .runtime = pool->family, .runtime_version = pool->version};
         struct sbx_call call = {.struct_size = sizeof(call),
                                 .cancel_fd = pool->stop_fd,
                                 .deadline_ns = sbx_clock_deadline_ms(START_TIMEOUT_MS)};
@@ -187,8 +201,16 @@ static void note_take(struct sbx_pool *pool) {
 
 /* ---- the interface ---- */
 
-int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_logger *logger, unsigned size,
-                 struct sbx_pool **ret_pool, struct sbx_error *err) {
+static void destroy(struct sbx_pool *pool) {
+        if (pool->stop_fd >= 0)
+                close(pool->stop_fd);
+        free(pool->family);
+        free(pool->version);
+        free(pool);
+}
+
+int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_pool_runtime *runtime,
+                 const struct sbx_logger *logger, unsigned size, struct sbx_pool **ret_pool, struct sbx_error *err) {
         struct sbx_pool *pool;
 
         if (size > SIZE_MAX_GUESTS)
@@ -200,11 +222,18 @@ int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_logger *lo
         pool->backend = backend;
         pool->logger = logger;
         pool->size = size;
+        pool->stop_fd = -1;
+        pool->family = strdup(runtime->family);
+        pool->version = runtime->version != NULL ? strdup(runtime->version) : NULL;
+        if (pool->family == NULL || (runtime->version != NULL && pool->version == NULL)) {
+                destroy(pool);
+                return SBX_NOMEM(err, ORIGIN);
+        }
         pool->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (pool->stop_fd < 0) {
                 int r = sbx_error_set(err, -errno, ORIGIN, NULL, "can't make an eventfd: %s", SBX_ERRNO_TEXT(-errno));
 
-                free(pool);
+                destroy(pool);
                 return r;
         }
         pthread_mutex_init(&pool->lock, NULL);
@@ -230,8 +259,7 @@ void sbx_pool_free(struct sbx_pool *pool) {
                 sbx_guest_free(pool->ready[i]);
         pthread_cond_destroy(&pool->wake);
         pthread_mutex_destroy(&pool->lock);
-        close(pool->stop_fd);
-        free(pool);
+        destroy(pool);
 }
 
 /* The guest that waited longest, dead or alive; NULL: none. */
@@ -251,13 +279,19 @@ static bool has_limits(const struct sbx_limits *limits) {
         return limits->memory_bytes != 0 || limits->pids_max != 0 || limits->cpu_percent != 0;
 }
 
+static bool is_of(const struct sbx_pool *pool, const struct sbx_guest_spec *spec) {
+        if (strcmp(spec->runtime, pool->family) != 0 || (spec->runtime_version == NULL) != (pool->version == NULL))
+                return false;
+        return pool->version == NULL || strcmp(spec->runtime_version, pool->version) == 0;
+}
+
 /* A guest of the pool that lives and took the limits. NULL: none did. */
 static struct sbx_guest_process *take_ready(struct sbx_pool *pool, const struct sbx_guest_spec *spec) {
         struct sbx_guest_process *guest;
 
         const struct sbx_backend_ops *ops = pool->backend->ops;
 
-        if (strcmp(spec->runtime, RUNTIME) != 0 || spec->runtime_version != NULL)
+        if (!is_of(pool, spec))
                 return NULL;
         if (has_limits(&spec->limits) && ops->guest_limit == NULL)
                 return NULL; /* the limits can only be had from the start on */

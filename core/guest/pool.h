@@ -8,9 +8,14 @@
 
 struct sbx_pool;
 
+/* What its guests are; copied. `version` NULL: the backend's default. */
+struct sbx_pool_runtime {
+        const char *family, *version;
+};
+
 /* `size` 0: no thread, every take starts a guest (and does not warm it: it is about to run its one execution). */
-int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_logger *logger, unsigned size,
-                 struct sbx_pool **ret_pool, struct sbx_error *err);
+int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_pool_runtime *runtime,
+                 const struct sbx_logger *logger, unsigned size, struct sbx_pool **ret_pool, struct sbx_error *err);
 void sbx_pool_free(struct sbx_pool *pool); /* ends the thread and the guests that nobody took */
 /* A ready guest for `spec`: one from the pool when its runtime is the pool's (limits are then set on it), else a
  * fresh one. Dead pool guests are never handed out. */

@@ -56,6 +56,11 @@ static const struct sbx_option backend_options[] = {
          .help = "Guests kept ready ahead of demand; 0 starts each one when it is asked for.",
          .minimum = 0,
          .maximum = 64},
+        {.struct_size = sizeof(struct sbx_option),
+         .type = SBX_OPTION_STRINGS,
+         .name = "pool_languages",
+         .default_value = "python",
+         .help = "Languages that they are kept ready for, so many each: python, node, bash, python3.12, ..."},
         {.name = NULL},
 };
 

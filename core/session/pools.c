@@ -25,36 +25,85 @@ static uint64_t memory_max(const struct sbx_instance *instance) {
                        : UINT64_MAX;
 }
 
-static struct sbx_backend_pool *find_locked(const struct sbx_sessions *sessions, const struct sbx_instance *instance) {
+/* NULL: none is named. */
+static char *const *pool_languages(const struct sbx_instance *instance) {
+        const struct sbx_value *value =
+                instance->core_settings != NULL ? sbx_settings_get(instance->core_settings, "pool_languages") : NULL;
+
+        return value != NULL && value->set ? value->strings : NULL;
+}
+
+static bool is_pooled(const struct sbx_instance *instance, const struct sbx_runtime_name *runtime) {
+        char *const *languages = pool_languages(instance);
+        struct sbx_runtime_name name;
+
+        if (languages == NULL)
+                return strcmp(runtime->text, SBX_RUNTIME_DEFAULT) == 0;
+        for (; *languages != NULL; languages++)
+                if (sbx_runtime_name_parse(*languages, &name, NULL) == 0 && strcmp(name.text, runtime->text) == 0)
+                        return true;
+        return false;
+}
+
+static struct sbx_backend_pool *find_locked(const struct sbx_sessions *sessions, const struct sbx_instance *instance,
+                                            const struct sbx_runtime_name *runtime) {
         for (struct sbx_backend_pool *at = sessions->backends; at != NULL; at = at->next)
-                if (at->instance == instance)
+                if (at->instance == instance && strcmp(at->runtime.text, runtime->text) == 0)
                         return at;
         return NULL;
 }
 
 /* Making a pool costs no more than a thread, so the lock is kept meanwhile. */
 static int find_or_add_locked(struct sbx_sessions *sessions, const struct sbx_instance *instance,
-                              struct sbx_backend_pool **ret_backend, struct sbx_error *err) {
-        struct sbx_backend_pool *backend = find_locked(sessions, instance);
+                              const struct sbx_runtime_name *runtime, struct sbx_backend_pool **ret_backend,
+                              struct sbx_error *err) {
+        struct sbx_backend_pool *backend = find_locked(sessions, instance, runtime);
+        struct sbx_pool_runtime guests = {runtime->family, runtime->version[0] != '\0' ? runtime->version : NULL};
         int r;
 
         if (backend == NULL) {
                 backend = calloc(1, sizeof(*backend));
                 if (backend == NULL)
                         return SBX_NOMEM(err, ORIGIN);
-                r = sbx_pool_new(instance, sessions->logger, pool_size(instance), &backend->pool, err);
+                r = sbx_pool_new(instance, &guests, sessions->logger,
+                                 is_pooled(instance, runtime) ? pool_size(instance) : 0, &backend->pool, err);
                 if (r < 0) {
                         free(backend);
                         return r;
                 }
                 sbx_pool_measure(backend->pool, sessions->metrics);
                 backend->instance = instance;
+                backend->runtime = *runtime;
                 backend->memory_max_bytes = memory_max(instance);
                 backend->next = sessions->backends;
                 sessions->backends = backend;
         }
         *ret_backend = backend;
         return 0;
+}
+
+/* Names come from clients: only those of the configuration get a pool. */
+static int find_or_add(struct sbx_sessions *sessions, const struct sbx_instance *instance, const char *language,
+                       struct sbx_backend_pool **ret_backend, struct sbx_error *err) {
+        struct sbx_runtime_name runtime;
+        int r = sbx_runtime_name_parse(language, &runtime, err);
+
+        if (r == 0 && !is_pooled(instance, &runtime))
+                r = sbx_runtime_name_parse(NULL, &runtime, err);
+        if (r < 0)
+                return r;
+        SBX_LOCKED(&sessions->lock);
+        return find_or_add_locked(sessions, instance, &runtime, ret_backend, err);
+}
+
+void sbx_backend_warm(struct sbx_sessions *sessions, const struct sbx_instance *instance) {
+        static char python[] = SBX_RUNTIME_DEFAULT, *const usual[] = {python, NULL};
+        char *const *languages = pool_languages(instance);
+        struct sbx_backend_pool *backend = NULL;
+
+        for (languages = languages != NULL ? languages : usual; *languages != NULL; languages++)
+                if (find_or_add(sessions, instance, *languages, &backend, NULL) == 0)
+                        sbx_pool_warm(backend->pool);
 }
 
 /* trust_level = "docker" is a promise that nothing runs in less than a container. */
@@ -72,8 +121,8 @@ static int check_trust(const struct sbx_sessions *sessions, const struct sbx_ins
                              instance->module->plugin.name);
 }
 
-int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, const struct sbx_call *call,
-                     struct sbx_backend_pool **ret_backend, struct sbx_error *err) {
+int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, const char *runtime,
+                     const struct sbx_call *call, struct sbx_backend_pool **ret_backend, struct sbx_error *err) {
         const struct sbx_instance *instance = NULL;
         int r;
 
@@ -82,17 +131,13 @@ int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, con
                              SBX_PLUGIN_BACKEND, call, &instance, err);
         if (r == 0)
                 r = check_trust(sessions, instance, err);
-        if (r < 0)
-                return r;
-        pthread_mutex_lock(&sessions->lock);
-        r = find_or_add_locked(sessions, instance, ret_backend, err);
-        pthread_mutex_unlock(&sessions->lock);
-        return r;
+        return r < 0 ? r : find_or_add(sessions, instance, runtime, ret_backend, err);
 }
 
 struct sbx_backend_pool *sbx_backend_configured_locked(const struct sbx_sessions *sessions) {
         for (struct sbx_backend_pool *at = sessions->backends; at != NULL; at = at->next)
-                if (strcmp(at->instance->name, sessions->environment) == 0)
+                if (strcmp(at->instance->name, sessions->environment) == 0 &&
+                    strcmp(at->runtime.text, SBX_RUNTIME_DEFAULT) == 0)
                         return at;
         return NULL;
 }

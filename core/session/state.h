@@ -76,6 +76,7 @@ struct sbx_session {
 struct sbx_backend_pool {
         struct sbx_backend_pool *next;
         const struct sbx_instance *instance;
+        struct sbx_runtime_name runtime; /* of the pool's guests; sessions of others use it too, and start theirs */
         struct sbx_pool *pool;
         uint64_t memory_max_bytes; /* no guest gets more, whatever its profile; UINT64_MAX: not known */
 };
@@ -231,8 +232,11 @@ void sbx_session_bury(struct sbx_session *session);
 
 /* ---- pools.c ---- */
 
-int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, const struct sbx_call *call,
-                     struct sbx_backend_pool **ret_backend, struct sbx_error *err);
+/* The pool for sessions of `runtime` (a name; NULL: Python): of its own if `pool_languages` has it, else Python's. */
+int sbx_backend_find(struct sbx_sessions *sessions, const char *environment, const char *runtime,
+                     const struct sbx_call *call, struct sbx_backend_pool **ret_backend, struct sbx_error *err);
+/* Begins to fill the instance's pools, one for each of `pool_languages`. */
+void sbx_backend_warm(struct sbx_sessions *sessions, const struct sbx_instance *instance);
 /* The pool of the configured environment; NULL: it was not started so far. */
 struct sbx_backend_pool *sbx_backend_configured_locked(const struct sbx_sessions *sessions);
 void sbx_backends_free(struct sbx_sessions *sessions);

@@ -284,7 +284,7 @@ static int take_new(struct sbx_sessions *sessions, const struct sbx_session_wish
         int r;
 
         note_wanted(sessions, 1);
-        r = sbx_backend_find(sessions, wish->environment, call, &backend, err);
+        r = sbx_backend_find(sessions, wish->environment, wish->runtime, call, &backend, err);
         if (r == 0)
                 r = session_new(sessions, backend, wish, &session, err);
         if (r < 0) {

@@ -37,13 +37,13 @@ static void *warm_run(void *data) {
                                 .deadline_ns = sbx_clock_deadline_ms(WARM_TIMEOUT_MS)};
         struct sbx_backend_pool *backend = NULL;
         struct sbx_error problem = {0};
-        int r = sbx_backend_find(sessions, NULL, &call, &backend, &problem);
+        int r = sbx_backend_find(sessions, NULL, NULL, &call, &backend, &problem);
 
-        if (r == 0)
+        if (r == 0) {
                 give_way(sessions, backend);
+                sbx_backend_warm(sessions, backend->instance);
+        }
         pthread_mutex_lock(&sessions->lock);
-        if (r == 0 && !sessions->warm_stop)
-                sbx_pool_warm(backend->pool);
         if (r < 0) {
                 sessions->warm_failure = problem;
                 sbx_error_set(&sessions->warm_failure, r, SBX_SESSION_ORIGIN, NULL,

@@ -268,7 +268,7 @@ static void test_pool(void **state) {
         struct sbx_pool *pool = NULL;
         struct sbx_error err = {0};
 
-        must(sbx_pool_new(suite.backend, &suite.logger, 2, &pool, &err), &err);
+        must(sbx_pool_new(suite.backend, &(struct sbx_pool_runtime){"python", NULL}, &suite.logger, 2, &pool, &err), &err);
         for (int i = 0; i < 4; i++) {
                 struct sbx_guest_process *guest = NULL;
                 struct sbx_call call = patience();

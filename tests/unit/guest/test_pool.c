@@ -26,12 +26,14 @@ static void wait_for_warm(struct plain_backend *backend, int executions) {
         usleep(300 * 1000);
 }
 
+static const struct sbx_pool_runtime python = {.family = "python"};
+
 static struct sbx_pool *new_pool(struct plain_backend *backend, unsigned size) {
         static const struct sbx_logger silent = {.level = 0};
         struct sbx_pool *pool = NULL;
 
         plain_backend_init(backend);
-        assert_int_equal(sbx_pool_new(&backend->instance, &silent, size, &pool, NULL), 0);
+        assert_int_equal(sbx_pool_new(&backend->instance, &python, &silent, size, &pool, NULL), 0);
         return pool;
 }
 
@@ -114,6 +116,27 @@ static void other_runtimes_are_started_afresh(void **state) {
         assert_int_equal(atomic_load(&backend.started), 3);
         usleep(300 * 1000);
         assert_int_equal(atomic_load(&backend.started), 3); /* the one that was ready still is */
+        sbx_pool_free(pool);
+}
+
+static void versions_have_pools_of_their_own(void **state) {
+        static const struct sbx_pool_runtime old = {.family = "python", .version = "3.99"};
+        static const struct sbx_logger silent = {.level = 0};
+        struct plain_backend backend = {0};
+        struct sbx_guest_spec spec = plain_spec;
+        struct sbx_pool *pool = NULL;
+        struct sbx_metrics metrics = {0};
+
+        plain_backend_init(&backend);
+        assert_int_equal(sbx_pool_new(&backend.instance, &old, &silent, 1, &pool, NULL), 0);
+        sbx_pool_measure(pool, &metrics);
+        sbx_pool_warm(pool);
+        wait_for_warm(&backend, 1);
+        sbx_guest_free(take(pool, &plain_spec));
+        assert_int_equal(metrics.pool_hits, 0);
+        spec.runtime_version = "3.99";
+        sbx_guest_free(take(pool, &spec));
+        assert_int_equal(metrics.pool_hits, 1);
         sbx_pool_free(pool);
 }
 
@@ -305,7 +328,7 @@ static void size_is_checked(void **state) {
         struct sbx_pool *pool = NULL;
 
         plain_backend_init(&backend);
-        assert_int_equal(sbx_pool_new(&backend.instance, NULL, 65, &pool, NULL), -EINVAL);
+        assert_int_equal(sbx_pool_new(&backend.instance, &python, NULL, 65, &pool, NULL), -EINVAL);
         assert_null(pool);
 }
 
@@ -315,6 +338,7 @@ int main(void) {
                 cmocka_unit_test(refills_after_the_first_take),
                 cmocka_unit_test(sets_limits),
                 cmocka_unit_test(other_runtimes_are_started_afresh),
+                cmocka_unit_test(versions_have_pools_of_their_own),
                 cmocka_unit_test(dead_guests_are_not_handed_out),
                 cmocka_unit_test(failures_are_told_and_retried),
                 cmocka_unit_test(nothing_is_made_ahead_for_nobody),

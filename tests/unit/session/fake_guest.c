@@ -123,8 +123,8 @@ int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t k
 
 /* ---- the pool ---- */
 
-int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_logger *logger, unsigned size,
-                 struct sbx_pool **ret_pool, struct sbx_error *err) {
+int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_pool_runtime *runtime,
+                 const struct sbx_logger *logger, unsigned size, struct sbx_pool **ret_pool, struct sbx_error *err) {
         struct sbx_pool *pool = calloc(1, sizeof(*pool));
 
         if (pool == NULL)
