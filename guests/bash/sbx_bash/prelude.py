@@ -9,12 +9,12 @@ Its own standard streams are /dev/null (nobody sees prompts and the like); an ex
 bash takes back in the end, whatever the code did to them.
 """
 
-# Descriptors of the shell. Code sees none of them but CODE (and those of tool calls, when it may call tools): closing what a
+# Descriptors of the shell. Code sees none of them but PAGE (and those of tool calls, when it may call tools): closing what a
 # redirection closed is undone by bash after the execution, and bash's own copies are close-on-exec.
 OUT = 50  # standard output and error of executions
 ERR = 51
-CODE = 52  # a file with what is to be run; a shell that ends leaves its state there
-NOTES = 53  # what the shell tells the driver
+PAGE = 52  # a file: the driver writes there what is to be run, the shell what it tells of that, or the state it leaves
+DONE = 53  # a pipe: the shell has written
 ERRORS = 54  # what bash says of code that it can't parse
 REQUEST = 55  # tool calls: the request, the answer's first line, the file with its text,
 ANSWER = 56
@@ -32,6 +32,7 @@ builtin set +H +o history
 builtin unset HISTFILE MAILCHECK PROMPT_COMMAND
 builtin shopt -s extglob
 builtin shopt -u checkwinsize promptvars
+builtin export -n PS1
 PS1= PS2= PS4='+ ' BASH_ARGV0=bash FUNCNEST=__DEPTH__
 
 # Ends the execution with $__sbx_status: back to the prompt.
@@ -42,6 +43,8 @@ __sbx_leave() {
         __sbx_unwind
 }
 __sbx_unwind() {
+        # Not from a trap while bash waits at its prompt: it would find its input buffer as a broken-off read() left it.
+        [[ -v __sbx_ran ]] || builtin return 0
         builtin trap - INT
         builtin kill -INT "$$"
         while :; do :; done
@@ -111,7 +114,7 @@ __sbx_rescue() {
                 builtin umask -p
                 builtin alias -p
                 builtin printf '\n#sbx'
-        } >&__CODE__ 2>/dev/null
+        } >&__PAGE__ 2>/dev/null
 }
 # One variable as `declare -p` has it, or the beginning of it. $1: a letter for the driver.
 __sbx_show() {
@@ -132,7 +135,8 @@ __sbx_show() {
         fi
         builtin printf '\0'
 }
-# Fields end with NUL and none is empty: two of them are the beginning of all this, and the end.
+# Into a file, because bash writes each line by itself, and a pipe would wake the driver each time. Fields end with NUL
+# and none is empty: two of them are the beginning of all this, and the end.
 __sbx_tell() {
         builtin printf '\0\0%s\0s%s\0r%s\0l%s\0c%s\0e%s\0n' "$1" "$2" "${__sbx_ran-}" "${__sbx_line-}" \
                 "${__sbx_command:0:4096}" "${__sbx_errexit-}"
@@ -144,13 +148,15 @@ __sbx_tell() {
         done
         builtin printf '\0.\0'
 }
-# After each execution. Between two of them `set -e` is off, and $? is what the code left.
+# After each execution. Between two of them `set -e` is off, SIGINT has no trap, and $? is what the code left.
 __sbx_done() {
         [[ ! -o errexit ]] || { builtin set +e; __sbx_errexit=1; }
         builtin local - "__sbx_last=${__sbx_status-$2}"
         builtin set +ux
+        builtin trap - INT
         [[ ! -v TMOUT ]] || builtin unset -v TMOUT
-        __sbx_tell "$1" "$__sbx_last" >&__NOTES__
+        __sbx_tell "$1" "$__sbx_last" >&__PAGE__
+        builtin printf '%s\n' "$1" >&__DONE__
         builtin unset -v __sbx_status __sbx_ran __sbx_line __sbx_command __sbx_errexit __sbx_failed __sbx_shown __sbx_name __sbx_restoring
         builtin return "$__sbx_last"
 }
@@ -200,8 +206,8 @@ def text():
     """The prelude with its numbers in it."""
     numbers = {
         "DEPTH": FUNCTION_DEPTH,
-        "CODE": CODE,
-        "NOTES": NOTES,
+        "PAGE": PAGE,
+        "DONE": DONE,
         "REQUEST": REQUEST,
         "ANSWER": ANSWER,
         "TEXT": TEXT,

@@ -13,12 +13,13 @@ from . import prelude, processes
 _CHUNK = 65536
 _LOOK_SECONDS = 0.5  # between looks whether the shell is still there
 _ROUND_SECONDS = 0.03  # between signals of an interrupt
+_SETTLE_SECONDS = 0.2
 _ROUNDS_GENTLE = 2  # signals that well-behaved programs get before they are killed
 _HIGH = 100
 _ERRORS_MAX = 64 << 10
 _START_SECONDS = 60
 _VERSION_MIN = (4, 4)
-_CODE_PATH = f"/proc/self/fd/{prelude.CODE}"
+_PAGE_PATH = f"/proc/self/fd/{prelude.PAGE}"
 # Of two records the first may have been cut off by an interrupt.
 _STATE = b"#sbx"
 _RECORD = re.compile(rb"\0\0([0-9]+)\0((?:[^\0]+\0)+)\0\.\0")
@@ -78,14 +79,10 @@ class Page:
         """Replaces the content."""
         os.ftruncate(self.fd, 0)
         os.lseek(self.fd, 0, os.SEEK_SET)
+        view = memoryview(b"".join(parts))
         at = 0
-        for part in parts:
-            view = memoryview(part)
-            while len(view) > 0:
-                count = os.pwrite(self.fd, view, at)
-                view = view[count:]
-                at += count
-
+        while at < len(view):
+            at += os.pwrite(self.fd, view[at:], at)
 
     def left(self):
         """What was written through the shell's own descriptor since the last put()."""
@@ -113,7 +110,7 @@ class Shell:
     def __init__(self, interrupts, calls):
         self._interrupts = interrupts
         self._calls = calls
-        self._notes = bytearray()
+        self._said = b""
         self.errors = bytearray()
         self._attempt = 0
         self._page = Page()
@@ -122,17 +119,17 @@ class Shell:
         self.known = frozenset(self.run_own().names)
 
     def _start(self):
-        self._notes_fd, notes = pipe()
+        self._done_fd, done = pipe()
         self._errors_fd, errors = pipe()
         script, self._script_fd = pipe()
         os.set_blocking(self._errors_fd, False)
         try:
-            self.pid = self._spawn(script, notes, errors)
+            self.pid = self._spawn(script, done, errors)
         finally:
-            for fd in (script, notes, errors):
+            for fd in (script, done, errors):
                 os.close(fd)
         self._waiter = poll()
-        for fd in (self._notes_fd, self._errors_fd, self._interrupts.wakeup_fd, self._calls.request_fd):
+        for fd in (self._done_fd, self._errors_fd, self._interrupts.wakeup_fd, self._calls.request_fd):
             self._waiter.register(fd, POLLIN)
         self.version = self._greet()
         self.errexit = False
@@ -145,13 +142,13 @@ class Shell:
         self._drop()
         self._start()
         self._page.put(state)
-        return self._go(f"builtin . {_CODE_PATH} >/dev/null 2>&1")
+        return self._go(f"builtin . {_PAGE_PATH} >/dev/null 2>&1")
 
-    def _spawn(self, script, notes, errors):
+    def _spawn(self, script, done, errors):
         dup = os.POSIX_SPAWN_DUP2
         null = move_high(os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC))
-        actions = [(dup, 1, prelude.OUT), (dup, 2, prelude.ERR), (dup, self._page.fd, prelude.CODE)]
-        actions += [(dup, notes, prelude.NOTES), (dup, errors, prelude.ERRORS)]
+        actions = [(dup, 1, prelude.OUT), (dup, 2, prelude.ERR), (dup, self._page.fd, prelude.PAGE)]
+        actions += [(dup, done, prelude.DONE), (dup, errors, prelude.ERRORS)]
         actions += [(dup, fd, number) for fd, number in zip(self._calls.shell_fds(), _CALL_FDS)]
         actions += [(dup, script, 0), (dup, null, 1), (dup, null, 2)]
         # What Python ignores, and what whoever started the worker did: the shell's programs have the usual signals.
@@ -172,13 +169,12 @@ class Shell:
     def _greet(self):
         """The version, once the shell knows the prelude."""
         self._page.put(prelude.text())
-        self._say(f"builtin . {_CODE_PATH}; builtin printf '%s\\0' \"$BASH_VERSION\" >&{prelude.NOTES}")
+        self._say(f"builtin . {_PAGE_PATH}; builtin printf '%s\\n' \"$BASH_VERSION\" >&{prelude.DONE}")
         deadline = monotonic() + _START_SECONDS
-        while b"\0" not in self._notes and monotonic() < deadline:
+        while not self._said.endswith(b"\n") and monotonic() < deadline:
             self._listen(_LOOK_SECONDS, answering=False)
-        told, _nul, rest = bytes(self._notes).partition(b"\0")
-        self._notes = bytearray(rest)
-        version = told.decode("ascii", "replace").partition("(")[0]
+        version = self._said.decode("ascii", "replace").partition("(")[0].strip()
+        self._said = b""
         numbers = [int(part) if part.isdecimal() else 0 for part in version.split(".")]
         if tuple(numbers) < _VERSION_MIN:
             raise Unusable(f"bash {version or '(silent)'} is too old: 4.4 or later is needed")
@@ -205,20 +201,20 @@ class Shell:
         # A group, so that it is read whole before any of it runs, and that an error of expansion (an unset variable under
         # `set -u`) ends all of it. The last redirection also notes that it began.
         begin = b"{ builtin set -e;" if self.errexit else b"{ "
-        end = f"\n\n}} 2>&{prelude.ERR}{closing} {prelude.NOTES}>&${{__sbx_ran:=-}}\n"
+        end = f"\n\n}} 2>&{prelude.ERR}{closing} {prelude.DONE}>&${{__sbx_ran:=-}}\n"
         self._page.put(begin, source, end.encode("ascii"))
         self._calls.begin(tools)
         try:
-            return self._go(f"\\builtin . {_CODE_PATH} </dev/null >&{prelude.OUT} 2>&{prelude.ERRORS}")
+            return self._go(f"\\builtin . {_PAGE_PATH} </dev/null >&{prelude.OUT} 2>&{prelude.ERRORS}")
         except Gone as gone:
             return self._revive(gone)
 
     def run_own(self, script=b""):
         """The same for a script of the driver's, whose output nobody sees; `line` of the Record is "1" if it succeeded."""
         begin = b"{ :\n__sbx_status=%d\n{ :\n" % self.status
-        end = f"\n}} && __sbx_line=1\n}} {prelude.NOTES}>&${{__sbx_ran:=-}}\n"
+        end = f"\n}} && __sbx_line=1\n}} {prelude.DONE}>&${{__sbx_ran:=-}}\n"
         self._page.put(begin, script, end.encode("ascii"))
-        return self._go(f"\\builtin . {_CODE_PATH} </dev/null >/dev/null 2>&{prelude.ERRORS}")
+        return self._go(f"\\builtin . {_PAGE_PATH} </dev/null >/dev/null 2>&{prelude.ERRORS}")
 
     def show(self, names):
         """What `declare -p` says of the variables, each with a line of ours before it."""
@@ -249,6 +245,9 @@ class Shell:
                     self._settle()
                 return record
             if self._interrupts.fired and (at is None or monotonic() >= at):
+                self._listen(0, answering=False)
+                if self._said:
+                    continue
                 self._press(rounds)
                 rounds += 1
                 at = monotonic() + _ROUND_SECONDS
@@ -257,22 +256,23 @@ class Shell:
 
     def _press(self, rounds):
         """One more signal of an interrupt."""
-        found = processes.others(self.pid)
-        processes.send(found, signal.SIGINT if rounds < _ROUNDS_GENTLE else processes.SIGKILL)
-        processes.send((self.pid,), signal.SIGCONT)
-        # A trap of the code's for SIGINT would run each time that it comes.
+        # A trap of the code's for SIGINT would run each time that it comes. The shell comes first: it unwinds when it
+        # has had the signal by the time that its program dies of it.
         stop = rounds >= _ROUNDS_GENTLE and rounds % 2 == 0
         processes.send((self.pid,), prelude.STOP_SIGNAL if stop else signal.SIGINT)
+        processes.send(processes.others(self.pid), signal.SIGINT if rounds < _ROUNDS_GENTLE else processes.SIGKILL)
+        if rounds >= _ROUNDS_GENTLE:
+            processes.send((self.pid,), signal.SIGCONT)
         if rounds > 0:
             self._ask()  # the line that was there may have been swallowed with what was unwound
 
     def _settle(self):
-        """After the last signal: waits until the shell reads whole lines again, and ends the other processes."""
-        processes.kill_others(self.pid)
+        """After the last signal: ends the other processes, and waits until the shell reads whole lines again."""
         while True:
+            processes.kill_others(self.pid)
             first = self._attempt + 1
             self._ask("\n")
-            deadline = monotonic() + _LOOK_SECONDS
+            deadline = monotonic() + _SETTLE_SECONDS
             while monotonic() < deadline:
                 if self._parse(first) is not None:
                     return
@@ -284,7 +284,7 @@ class Shell:
         """Waits for what comes, and takes it. Raises Gone when the shell ended."""
         ready = self._waiter.poll(seconds * 1000)
         for fd, _event in ready:
-            if fd == self._notes_fd:
+            if fd == self._done_fd:
                 self._hear()
             elif fd == self._interrupts.wakeup_fd:
                 self._interrupts.drain()
@@ -296,10 +296,10 @@ class Shell:
             self._look()
 
     def _hear(self):
-        data = os.read(self._notes_fd, _CHUNK)
+        data = os.read(self._done_fd, _CHUNK)
         if not data:
             raise self._end()
-        self._notes += data
+        self._said += data
 
     def _look(self):
         """Has the shell ended, while something else holds its end of the pipe?"""
@@ -323,15 +323,16 @@ class Shell:
             self.errors += data[: max(_ERRORS_MAX - len(self.errors), 0)]
 
     def _parse(self, first):
-        """The Record of an attempt from ``first`` on, if there is a whole one."""
-        if not self._notes.endswith(b"\0\0.\0"):
+        """The Record of an attempt from ``first`` on, if there is one."""
+        if not self._said.endswith(b"\n"):
             return None
-        record = None
-        for match in _RECORD.finditer(self._notes):
-            if record is None and int(match.group(1)) >= first:
-                record = Record(match.group(2)[:-1].split(b"\0"))
-        self._notes.clear()
-        return record
+        told, self._said = self._said.split(), b""
+        if int(told[-1]) < first:
+            return None
+        for match in _RECORD.finditer(self._page.left()):
+            if int(match.group(1)) >= first:
+                return Record(match.group(2)[:-1].split(b"\0"))
+        return None
 
     def close(self):
         """Ends the shell and all that it started."""
@@ -345,6 +346,6 @@ class Shell:
         os.close(self._page.fd)
 
     def _drop(self):
-        for fd in (self._notes_fd, self._errors_fd, self._script_fd):
+        for fd in (self._done_fd, self._errors_fd, self._script_fd):
             os.close(fd)
-        self._notes.clear()
+        self._said = b""

@@ -245,7 +245,8 @@ class InterruptTest(BashTest):
         stubborn = f"{sys.executable} -c 'import signal, time; signal.signal(2, signal.SIG_IGN); time.sleep(100)'"
         self.run_ok("x=5")
         for code in (f"{stubborn}; {stubborn}", "trap '' INT; sleep 100; sleep 100", "trap 'echo int' INT; while :; do sleep 0.01; done",
-                     f"while :; do {stubborn}; done", "trap '' TERM INT HUP; while :; do :; done", "trap 'sleep 100' INT; sleep 100"):
+                     f"while :; do {stubborn}; done", "trap '' TERM INT HUP; while :; do :; done", "trap 'sleep 100' INT; sleep 100", "trap 'while :; do :; done' INT; sleep 100",
+                     "trap 'while :; do :; done' INT; while :; do :; done", "trap 'exit 3' INT; f() { while :; do :; done; }; f"):
             with self.subTest(code=code):
                 self.interrupted(code + "; echo no")
                 self.assertEqual(self.out("trap - INT TERM HUP; echo $x"), "5\n")
