@@ -12,7 +12,7 @@
 #define NAME_SIZE 80
 #define FIND_TRIES 64 /* each after a pause, while one of the name goes away */
 #define PAUSE_MS 50
-#define SIGNAL_MARGIN_MS 25000 /* the killer gives up after 20 s */
+#define KILL_MARGIN_MS 25000 /* the killer gives up after 20 s */
 
 struct scopes {
         struct docker *docker;
@@ -275,8 +275,8 @@ int scope_worker(struct scopes *scopes, const char *container_id, const struct p
         return r < 0 ? r : exec_open(engine, ret_exec_id, call, ret_stream, err);
 }
 
-static struct sbx_call signal_call(const struct scopes *scopes) {
-        const uint64_t limit_ms = scopes->docker->options.timeout_ms + SIGNAL_MARGIN_MS;
+static struct sbx_call signal_call(const struct scopes *scopes, int signal) {
+        const uint64_t limit_ms = scopes->docker->options.timeout_ms + (signal == 9 ? KILL_MARGIN_MS : 0);
 
         return (struct sbx_call){
                 .struct_size = sizeof(struct sbx_call),
@@ -287,7 +287,7 @@ static struct sbx_call signal_call(const struct scopes *scopes) {
 
 int scope_signal(struct scopes *scopes, const char *container_id, const struct payload *payload, const char *mark,
                  int signal, struct sbx_error *err) {
-        const struct sbx_call call = signal_call(scopes);
+        const struct sbx_call call = signal_call(scopes, signal);
         const char *const arguments[] = {signal == 9 ? "9" : "2", mark, NULL};
         const struct exec_wish wish = {.container = container_id, .argv = payload->killer, .arguments = arguments};
         int code = 0, r = exec_run(scopes->docker->engine, &wish, &call, &code, err);
@@ -302,7 +302,7 @@ int scope_signal(struct scopes *scopes, const char *container_id, const struct p
 /* Is the worker gone, in the engine's own eyes? Its processes may hide from a killer inside, but not from the engine.
  */
 static bool is_gone(const struct scopes *scopes, const char *exec_id) {
-        const struct sbx_call call = signal_call(scopes);
+        const struct sbx_call call = signal_call(scopes, 0);
         int code = INT32_MIN;
 
         for (int i = 0; i < FIND_TRIES; i++) {

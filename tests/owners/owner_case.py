@@ -100,13 +100,16 @@ class Case(unittest.TestCase):
                     XDG_RUNTIME_DIR=f"{self.home}/run", LC_ALL="C.UTF-8")
         return kept
 
-    def config(self, pool=0, **options):
+    def config_text(self, pool=0, **options):
         settings = {"engine": self.engine.address, "image": self.engine.image, "pull": "never", "workspace": "none"}
         settings.update(options)
         lines = ["%s = %s;" % (name.replace("__", "."), json.dumps(value)) for name, value in settings.items()]
+        return ('environment = "docker";\nplugins = ( { name = "docker"; plugin = "backend-docker"; pool = %d; %s } );\n'
+                % (pool, " ".join(lines)))
+
+    def config(self, **options):
         path = self.project / "test.cfg"
-        path.write_text('environment = "docker";\nplugins = ( { name = "docker"; plugin = "backend-docker"; pool = %d; %s } '
-                        ');\n' % (pool, " ".join(lines)), encoding="utf-8")
+        path.write_text(self.config_text(**options), encoding="utf-8")
         path.chmod(0o600)
         return str(path)
 

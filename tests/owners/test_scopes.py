@@ -2,12 +2,14 @@
 """Containers that several sessions share: found again, left to themselves when nobody needs them, and every session in
 them can be interrupted and ended by itself."""
 import os
+import pathlib
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from owner_case import FACTS, LABEL, Case, on_each_engine, wait_for  # noqa: E402
+from owner_case import FACTS, LABEL, PATIENCE, Case, on_each_engine, wait_for  # noqa: E402
 from mcp_client import text_of  # noqa: E402
+from mcp_http import Client, Server as HttpServer  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import main  # noqa: E402
@@ -22,6 +24,9 @@ def arguments(path):
         return []
 print(sum(b"%d" in arguments(path) for path in glob.glob("/proc/[0-9]*/cmdline")))
 """
+
+
+TOKENS = {"alice": "alice-0123456789abcdef", "bob": "bob-0123456789abcdef"}
 
 
 class Scopes(Case):
@@ -141,6 +146,27 @@ class Scopes(Case):
         self.assertTrue(wait_for(lambda: self.call(other, workers)[2].strip() == "2"), self.logged())
         self.assertEqual(self.shared_container(), container)
         self.end(other)
+
+    def test_owners(self):
+        """Each principal's sessions in a container of its own, or all in one."""
+        tokens = pathlib.Path(self.home, "tokens")
+        tokens.write_text("".join("%s %s\n" % item for item in TOKENS.items()), encoding="utf-8")
+        tokens.chmod(0o600)
+        with HttpServer("--token-file", str(tokens), config=self.config_text(**self.options()), timeout=PATIENCE) as server:
+            self.home = os.path.join(server.directory.name, "home")
+            seen = {}
+            for name, token in TOKENS.items():
+                with Client(server.url, timeout=PATIENCE, headers={"Authorization": "Bearer " + token}) as client:
+                    for session in ("a", "b"):
+                        code = "import os\nopen('/tmp/%s', 'w')\nprint(sorted(os.listdir('/tmp')))" % name
+                        result = client.call("execute_python", {"code": code, "session_id": session})
+                        seen[name] = text_of(result).strip()
+            both = self.scope == "shared"
+            self.assertEqual(seen["alice"], "['alice']")
+            self.assertEqual(seen["bob"], "['alice', 'bob']" if both else "['bob']")
+            self.assertEqual(len(self.containers("running")), 1 if both else 2)
+            self.assertNotRegex(str(self.containers()), "alice|bob")
+            self.remove_all()
 
     HOSTILE = """
 import glob, os, signal
