@@ -30,6 +30,7 @@ PATIENCE = 600   # seconds that one call may take on a busy machine
 QUIET_S = 120    # within which everything stands still
 STILL_S = 13     # longer than the server keeps a thread that has nothing to do
 TOGETHER = 8     # sessions that live at the same time, at most
+IDLE_CONNECTIONS = 32  # to the engine that the server keeps for the next requests, at most
 # The engine's own descriptors may vary by what its event loops keep for a while.
 ENGINE_SLACK = 8
 FACTS = "snipara-sandbox/execution"
@@ -39,7 +40,7 @@ environment = "docker";
 max_sessions = {sessions};
 interrupt_grace = "1m";
 plugins = ( {{ name = "docker"; plugin = "backend-docker"; critical = true; engine = "{address}"; image = "{image}";
-        pull = "never"; workspace = "none"; pool = 2; memory = "128m"; memory_max = "128m"; pids = 64; }},
+        runtimes = [ "node={image}" ]; pull = "never"; workspace = "none"; pool = 2; memory = "128m"; memory_max = "128m"; pids = 64; }},
         {{ name = "mcp"; plugin = "transport-mcp"; http = {{ max_connections = 256; max_sessions = {sessions};
         max_sessions_per_principal = {sessions}; }}; }} );
 """
@@ -60,6 +61,7 @@ class Life:
         self.secret = "%x" % self.random.getrandbits(64)
         self.counters = counters
         self.count = None
+        self.ran_out = False  # of memory: what kills it with the same signal later can't be told from that
 
     def call(self, code, **arguments):
         result = self.client.call("execute_code", {"language": self.runtime, "code": code, "session_id": self.name,
@@ -113,7 +115,9 @@ class Life:
         self.counters[what] += 1
         facts, text = self.call(self.code(what), **({"timeout": 1} if what == "loop" else {"timeout": 120}))
         wanted = {"noise": ("ok",), "error": ("error",), "litter": ("ok",), "file": ("ok",), "loop": ("timeout",),
-                  "memory": ("memory", "error", "ok", "killed"), "crash": ("lost", "killed")}[what]
+                  "memory": ("memory", "error", "ok", "killed"),
+                  "crash": ("lost", "killed") + (("memory",) if self.ran_out else ())}[what]
+        self.ran_out = self.ran_out or what == "memory"
         if facts["end"] not in wanted:
             raise Wrong("%s: %s ended as %s: %s" % (self.name, what, facts["end"], text[:500]))
 
@@ -145,11 +149,24 @@ def engine_has(engine):
             "networks": sorted(entry["Name"] for entry in engine.ask("GET", "/networks"))}
 
 
+def descriptors(pid):
+    """How many of each kind there are."""
+    kinds = collections.Counter()
+    for name in os.listdir("/proc/%d/fd" % pid):
+        try:
+            path = os.readlink("/proc/%d/fd/%s" % (pid, name))
+        except OSError:
+            continue  # closed meanwhile
+        kinds["files of control groups" if path.startswith("/sys/fs/cgroup/") else path.split(":[")[0]
+              if path.startswith(("socket", "pipe")) else path if path.startswith("anon") else "files"] += 1
+    return kinds
+
+
 def process_has(pid):
     with open("/proc/%d/status" % pid, encoding="ascii") as file:
         status = dict(line.split(":", 1) for line in file)
     return {"processes": len(process_tree(pid)), "descriptors": len(os.listdir("/proc/%d/fd" % pid)),
-            "threads": int(status["Threads"]), "rss_kib": int(status["VmRSS"].split()[0])}
+            "threads": int(status["Threads"]), "rss_kib": int(status["VmRSS"].split()[0]), "kinds": descriptors(pid)}
 
 
 def helpers(engine):
@@ -194,16 +211,6 @@ def quiet(engine, server, pool):
     return look(engine, server)
 
 
-def descriptors(pid):
-    names = collections.Counter()
-    for name in os.listdir("/proc/%d/fd" % pid):
-        try:
-            names[re.sub(r":\[\d+\]", "", os.readlink("/proc/%d/fd/%s" % (pid, name)))] += 1
-        except OSError:
-            pass
-    return names
-
-
 def show_ps(engine, title):
     """`docker ps -a` where there is such a command; the same from the API where not."""
     print("%s: docker ps -a" % title)
@@ -246,6 +253,18 @@ def crowd(server, sessions, minutes, seed, runtimes, counters):
     return wrong
 
 
+def more_descriptors(before, after):
+    """Idle connections to the engine, at most so many, come and go: each has a socket, an epoll and an eventfd."""
+    def count(kinds):
+        polls = kinds["anon_inode:[eventpoll]"]
+        return {"sockets": kinds["socket"], "eventfds beyond those of epolls": kinds["anon_inode:[eventfd]"] - polls,
+                "epolls": polls, "others": sum(kinds.values()) - kinds["socket"] - kinds["anon_inode:[eventfd]"] - polls}
+    before, after = count(before), count(after)
+    slack = {"sockets": IDLE_CONNECTIONS, "epolls": IDLE_CONNECTIONS}
+    return ["the server's %s: %d before, %d after" % (kind, before[kind], after[kind]) for kind in before
+            if after[kind] > before[kind] + slack.get(kind, 0)]
+
+
 def differences(before, after, sanitized):
     found = []
     for kind in ("images", "volumes", "networks"):
@@ -253,9 +272,10 @@ def differences(before, after, sanitized):
             found.append("%s: %s before, %s after" % (kind, before[kind], after[kind]))
     if len(before["containers"]) != len(after["containers"]):
         found.append("containers: %d before, %d after" % (len(before["containers"]), len(after["containers"])))
-    for kind in ("processes", "descriptors", "threads"):
+    for kind in ("processes", "threads"):
         if before["server"][kind] != after["server"][kind]:
             found.append("the server's %s: %d before, %d after" % (kind, before["server"][kind], after["server"][kind]))
+    found += more_descriptors(before["server"]["kinds"], after["server"]["kinds"])
     if not sanitized and after["server"]["rss_kib"] - before["server"]["rss_kib"] > 8 << 10:
         found.append("the server grew by %d KiB" % (after["server"]["rss_kib"] - before["server"]["rss_kib"]))
     if "engine" in before:
@@ -289,7 +309,7 @@ def soak(engine, sessions, minutes, seed=1, sanitized=False):
         runtimes = runtimes_of(server)
         counters = collections.Counter()
         wrong = crowd(server, min(sessions, TOGETHER), 0.05, seed + 1, runtimes, collections.Counter())  # to their size
-        before, open_before = quiet(engine, server, 2), descriptors(server.pid)
+        before = quiet(engine, server, 2)
         show_ps(engine, "before")
         begin = time.monotonic()
         wrong += crowd(server, sessions, minutes, seed, runtimes, counters)
@@ -300,9 +320,6 @@ def soak(engine, sessions, minutes, seed=1, sanitized=False):
                           **counters}))
         for name, found in (("before", before), ("after", after)):
             print(json.dumps({name: {**found, "containers": len(found["containers"]), "images": len(found["images"])}}))
-        more = descriptors(server.pid) - open_before
-        if more:
-            print("descriptors that were not there before: %s" % dict(more))
         wrong += differences(before, after, sanitized)
         if server.stop(PATIENCE) != 0:
             wrong.append("the server did not end well")
