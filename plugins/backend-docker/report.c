@@ -194,16 +194,19 @@ static void add_workspace(struct report *report) {
 /* Nothing of the host but the workspace. */
 static void add_other_mounts(struct report *report) {
         const json_t *mounts = json_object_get(report->inspected, "Mounts"), *mount;
+        bool workspace = report->docker->options.workspace != DOCKER_WORKSPACE_NONE;
         size_t i;
 
         json_array_foreach (mounts, i, mount) {
                 const char *type = json_string_value(json_object_get(mount, "Type"));
                 const char *path = json_string_value(json_object_get(mount, "Destination"));
 
-                if (type == NULL || path == NULL || strcmp(type, "tmpfs") == 0 ||
-                    strcmp(path, report->docker->options.workspace_target) == 0)
+                if (type != NULL && strcmp(type, "tmpfs") == 0)
                         continue;
-                missing(report, "mounts", path, "Use an image without volumes, and an engine that adds no mounts.");
+                if (path != NULL && workspace && strcmp(path, report->docker->options.workspace_target) == 0)
+                        continue;
+                missing(report, "mounts", path != NULL ? path : "one without a place",
+                        "Use an image without volumes, and an engine that adds no mounts.");
                 return;
         }
 }
