@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tool calls of the shell's code: its functions write a request to a pipe and read the answer; the driver asks the host.
+"""Tool calls of the shell's code: its functions write a request to a pipe, the driver asks the host and answers.
 
 Any process of the session may call. A pipe with one byte in it lets one through at a time.
 """

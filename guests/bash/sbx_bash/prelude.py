@@ -5,12 +5,15 @@ The shell is an interactive one without a terminal, because bash goes back to it
 SIGINT unwinds every loop, function and `source`, and all variables stay as they are. That is how interrupts work, and
 also how `exit` and `set -e` end an execution and not the session: they send SIGINT to the shell itself.
 
-Its own standard streams are /dev/null (nobody sees prompts and the like); an execution gets others by redirection, which
-bash takes back in the end, whatever the code did to them.
+Its own standard streams are /dev/null (nobody sees prompts and the like); an execution gets others by redirection,
+which bash takes back in the end, whatever the code did to them.
+
+Code finds two names taken: `exit` is a function that ends the execution, `trap` one that keeps what we need behind the
+actions of the user's for EXIT and ERR. A trap for SIGINT lasts until the end of its execution.
 """
 
-# Descriptors of the shell. Code sees none of them but PAGE (and those of tool calls, when it may call tools): closing what a
-# redirection closed is undone by bash after the execution, and bash's own copies are close-on-exec.
+# Descriptors of the shell. Code sees none of them but PAGE (and those of tool calls, when it may call tools): what a
+# redirection closes bash opens again after the execution, and its own copies are close-on-exec.
 OUT = 50  # standard output and error of executions
 ERR = 51
 PAGE = 52  # a file: the driver writes there what is to be run, the shell what it tells of that, or the state it leaves
@@ -157,7 +160,8 @@ __sbx_done() {
         [[ ! -v TMOUT ]] || builtin unset -v TMOUT
         __sbx_tell "$1" "$__sbx_last" >&__PAGE__
         builtin printf '%s\n' "$1" >&__DONE__
-        builtin unset -v __sbx_status __sbx_ran __sbx_line __sbx_command __sbx_errexit __sbx_failed __sbx_shown __sbx_name __sbx_restoring
+        builtin unset -v __sbx_status __sbx_ran __sbx_line __sbx_command __sbx_errexit __sbx_failed __sbx_shown \
+                __sbx_name __sbx_restoring
         builtin return "$__sbx_last"
 }
 __sbx_call() {
@@ -187,13 +191,15 @@ tools() { __sbx_call tools "$@"; }
 FINAL() { __sbx_call FINAL "$@"; }
 FINAL_VAR() {
         if [[ $# != 1 || ! $1 =~ ^[A-Za-z_][A-Za-z0-9_]*$ ]] || ! [[ -v $1 ]]; then
-                builtin printf 'bash: FINAL_VAR: %s: not a variable of this session; FINAL takes a value itself\n' "${1-}" >&2
+                builtin printf 'bash: FINAL_VAR: %s: not a variable of this session; %s\n' "${1-}" \
+                        'FINAL takes a value itself' >&2
                 builtin return 1
         fi
         __sbx_call FINAL_VAR "$1" "${!1}"
 }
 __sbx_exit=
-builtin readonly -f exit trap __sbx_leave __sbx_unwind __sbx_note __sbx_fall __sbx_rescue __sbx_show __sbx_tell __sbx_done __sbx_call
+builtin readonly -f exit trap __sbx_leave __sbx_unwind __sbx_note __sbx_fall __sbx_rescue __sbx_show __sbx_tell \
+        __sbx_done __sbx_call
 builtin declare -ft trap
 builtin trap $'__sbx_note; \n__sbx_fall' ERR
 builtin trap __sbx_rescue EXIT

@@ -2,9 +2,9 @@
 """The session's other processes: what the shell started, and what came to the worker when its parent died."""
 
 import os
+from signal import SIGKILL
 from time import monotonic, sleep
 
-SIGKILL = 9
 _KILL_SECONDS = 1.0
 
 

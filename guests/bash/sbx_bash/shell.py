@@ -198,8 +198,8 @@ class Shell:
         """Runs the user's code: the Record. What it writes goes to the driver's fds 1 and 2."""
         closed = (prelude.OUT, prelude.ERR, prelude.ERRORS) + (() if tools else _CALL_FDS)
         closing = "".join(f" {fd}>&-" for fd in closed)
-        # A group, so that it is read whole before any of it runs, and that an error of expansion (an unset variable under
-        # `set -u`) ends all of it. The last redirection also notes that it began.
+        # A group, so that it is read whole before any of it runs, and that an error of expansion (an unset variable
+        # under `set -u`) ends all of it. The last redirection also notes that it began.
         begin = b"{ builtin set -e;" if self.errexit else b"{ "
         end = f"\n\n}} 2>&{prelude.ERR}{closing} {prelude.DONE}>&${{__sbx_ran:=-}}\n"
         self._page.put(begin, source, end.encode("ascii"))
@@ -210,7 +210,7 @@ class Shell:
             return self._revive(gone)
 
     def run_own(self, script=b""):
-        """The same for a script of the driver's, whose output nobody sees; `line` of the Record is "1" if it succeeded."""
+        """The same for a script of the driver's, whose output nobody sees; the Record's `line` is "1" on success."""
         begin = b"{ :\n__sbx_status=%d\n{ :\n" % self.status
         end = f"\n}} && __sbx_line=1\n}} {prelude.DONE}>&${{__sbx_ran:=-}}\n"
         self._page.put(begin, script, end.encode("ascii"))
@@ -260,7 +260,7 @@ class Shell:
         # has had the signal by the time that its program dies of it.
         stop = rounds >= _ROUNDS_GENTLE and rounds % 2 == 0
         processes.send((self.pid,), prelude.STOP_SIGNAL if stop else signal.SIGINT)
-        processes.send(processes.others(self.pid), signal.SIGINT if rounds < _ROUNDS_GENTLE else processes.SIGKILL)
+        processes.send(processes.others(self.pid), signal.SIGINT if rounds < _ROUNDS_GENTLE else signal.SIGKILL)
         if rounds >= _ROUNDS_GENTLE:
             processes.send((self.pid,), signal.SIGCONT)
         if rounds > 0:
@@ -337,7 +337,10 @@ class Shell:
     def close(self):
         """Ends the shell and all that it started."""
         if self.pid is not None:
-            processes.send((self.pid,), processes.SIGKILL)
+            # The shell last, and standing still: what it started would be nobody's that we know.
+            processes.send((self.pid,), signal.SIGSTOP)
+            processes.kill_others(self.pid)
+            processes.send((self.pid,), signal.SIGKILL)
             os.waitpid(self.pid, 0)
             self.pid = None
         processes.kill_others(None)

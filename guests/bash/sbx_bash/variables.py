@@ -19,7 +19,9 @@ _ESCAPES = {
     b"a": b"\a", b"b": b"\b", b"e": b"\x1b", b"E": b"\x1b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t",
     b"v": b"\v", b"\\": b"\\", b"'": b"'", b'"': b'"', b"?": b"?",
 }  # fmt: skip
-_ANSI_C = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.DOTALL)
+_ANSI_C = re.compile(
+    rb"\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|c(.)|(.))", re.DOTALL
+)
 _PLAIN = re.compile(rb"[^\s\"'()\]$]+")
 _DOUBLE = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _DOLLAR = re.compile(rb"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
@@ -38,7 +40,9 @@ def is_name(name):
 def user_names(found, known):
     """The names that the code made, sorted: ``known`` are those that were there before."""
     return sorted(
-        name for name in found if name not in known and name not in _SHELLS and not name.startswith(_OWN) and is_name(name)
+        name
+        for name in found
+        if name not in known and name not in _SHELLS and not name.startswith(_OWN) and is_name(name)
     )
 
 
@@ -112,7 +116,11 @@ class _Reader:
 
 
 def _integer(text):
-    return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) and jsontext.INT_MIN <= int(text) <= jsontext.INT_MAX else text
+    return (
+        int(text)
+        if re.fullmatch(r"-?[0-9]{1,19}", text) and jsontext.INT_MIN <= int(text) <= jsontext.INT_MAX
+        else text
+    )
 
 
 def read(declared):

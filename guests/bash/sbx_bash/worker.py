@@ -46,9 +46,11 @@ def serve(control_fd, before_ready=None):
     channel.send(frames.READY, jsontext.dumps(_introduction(session)))
     try:
         worker.loop()
+        session.shell.close()
     except Gone as error:
         session.write_error(
-            b"bash: the shell of this session ended with code %d (exec, or a signal), and its variables with it\n" % error.code
+            b"bash: the shell of this session ended with code %d (exec, or a signal), and its variables with it\n"
+            % error.code
         )
         session.streams.flush()
         os._exit(error.code & 0xFF)
