@@ -167,7 +167,7 @@ static char *runtimes_of(const json_t *rows, size_t at) {
         struct sbx_buffer names = SBX_BUFFER(4096);
         size_t i;
 
-        json_array_foreach ((json_t *)rows, i, other) {
+        json_array_foreach((json_t *)rows, i, other) {
                 if (strcmp(text_of(other, "name"), text_of(row, "name")) != 0 ||
                     strcmp(text_of(other, "id"), text_of(row, "id")) != 0)
                         continue;
@@ -211,7 +211,7 @@ static int show_table(const struct sbx_cli *cli, const json_t *rows, bool presen
 
         for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
                 sbx_cli_table_cell(table, SBX_CLI_BOLD, titles[i]);
-        json_array_foreach ((json_t *)rows, i, row) {
+        json_array_foreach((json_t *)rows, i, row) {
                 _cleanup_free_ char *runtimes = runtimes_of(rows, i);
 
                 if (runtimes != NULL && (!present_only || json_is_integer(json_object_get(row, "size"))))
@@ -267,7 +267,7 @@ static int show_removed(const struct sbx_cli *cli, const json_t *answer) {
         size_t i;
         int r = 0;
 
-        json_array_foreach ((json_t *)removed, i, name) {
+        json_array_foreach((json_t *)removed, i, name) {
                 if (r >= 0)
                         r = sbx_cli_print(&cli->out, "removed %s\n", json_string_value(name));
         }

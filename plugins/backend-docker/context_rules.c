@@ -49,6 +49,7 @@ bool context_leaves_out(const char *name, bool directory) {
                 ".gcloud",
                 ".terraform",
                 ".vault",
+                ".cursor",
                 ".idea",
                 ".vscode",
                 NULL,
@@ -83,6 +84,14 @@ bool context_leaves_out(const char *name, bool directory) {
                 ".DS_Store",
                 ".coverage",
                 "*.swp",
+                "credentials.json",
+                "secrets.json",
+                "secrets.y*ml",
+                "client_secret*.json",
+                "*.tfstate",
+                "*.tfvars",
+                ".mcp.json",
+                "snipara-sandbox.cfg",
                 NULL,
         };
 

@@ -114,7 +114,7 @@ static const json_t *find_key(const json_t *map, const char *registry) {
         const char *key;
         json_t *value;
 
-        json_object_foreach ((json_t *)map, key, value) {
+        json_object_foreach((json_t *)map, key, value) {
                 if (key_is(key, registry))
                         return value;
         }

@@ -27,6 +27,10 @@ int image_reference_parse(const char *image, struct image_reference *ret_referen
 
 /* ---- inspect.c ---- */
 
+/* What an engine says went wrong, its first line, for an error: nothing that a terminal would obey, no half of a
+ * character. */
+void image_take_words(char *text, size_t size, const char *words);
+
 struct image_facts {
         char id[IMAGE_ID_MAX];
         char created[32];  /* "2026-11-21T10:10:28Z"; "": unknown */

@@ -107,7 +107,7 @@ static int list_used(struct docker *docker, const struct sbx_call *call, json_t 
 
         if (r < 0)
                 return r;
-        json_array_foreach (containers, i, container) {
+        json_array_foreach(containers, i, container) {
                 const char *id = json_string_value(json_object_get(container, "ImageID"));
                 char full[IMAGE_ID_MAX];
 
@@ -136,7 +136,7 @@ static const char *name_of(const json_t *image) {
         const json_t *tags = json_object_get(image, "RepoTags"), *tag;
         size_t i;
 
-        json_array_foreach ((json_t *)tags, i, tag) {
+        json_array_foreach((json_t *)tags, i, tag) {
                 const char *name = json_string_value(tag);
 
                 if (name != NULL &&
@@ -198,6 +198,20 @@ static int add_named(struct docker *docker, const struct docker_runtime *runtime
                        err);
 }
 
+/* A project that nothing can be prepared for is no reason not to show what there is. */
+static int wanted_if_any(struct docker *docker, const struct sbx_call *call, json_t **ret_names,
+                         struct sbx_error *err) {
+        struct sbx_error own = {0};
+        int r = wanted_names(docker, call, ret_names, &own);
+
+        if (r == -EINVAL || r == -ENOENT || r == -EACCES || r == -EFBIG) {
+                docker_log(docker, SBX_LOG_WARNING, "no image can be prepared for the project: %s", own.message);
+                *ret_names = json_object();
+                r = *ret_names != NULL ? 0 : -ENOMEM;
+        }
+        return r < 0 ? sbx_error_set(err, r, DOCKER_ORIGIN, own.hint, "%s", own.message) : 0;
+}
+
 static void format_time(json_int_t seconds, char text[32]) {
         time_t when = (time_t)seconds;
         struct tm parts;
@@ -241,12 +255,12 @@ int docker_images(void *instance, const struct sbx_call *call, struct sbx_output
         for (i = 0; r == 0 && i < docker->options.runtime_count; i++)
                 r = add_named(docker, &docker->options.runtimes[i], used, call, rows, err);
         if (r == 0)
-                r = wanted_names(docker, call, &wanted, err);
+                r = wanted_if_any(docker, call, &wanted, err);
         if (r == 0)
                 r = list_prepared(docker, call, &prepared, err);
         if (r < 0)
                 return r;
-        json_array_foreach (prepared, i, image) {
+        json_array_foreach(prepared, i, image) {
                 r = add_prepared(image, used, wanted, rows, err);
                 if (r < 0)
                         return r;
@@ -301,7 +315,7 @@ int docker_images_prune(void *instance, const struct sbx_call *call, struct sbx_
                 r = list_prepared(docker, call, &prepared, err);
         if (r < 0)
                 return r;
-        json_array_foreach (prepared, i, image) {
+        json_array_foreach(prepared, i, image) {
                 r = prune_one(docker, image, used, wanted, call, removed, &bytes, err);
                 if (r < 0)
                         return r;

@@ -7,6 +7,16 @@
 
 #define PATH_MAX_BYTES (3 * IMAGE_REFERENCE_MAX + 32)
 
+void image_take_words(char *text, size_t size, const char *words) {
+        snprintf(text, size, "%.*s", (int)strcspn(words, "\r\n"), words);
+        sbx_error_trim_(text, size);
+        for (char *at = text; *at != '\0'; at++)
+                if (iscntrl((unsigned char)*at))
+                        *at = ' ';
+        if (text[0] == '\0')
+                snprintf(text, size, "no reason given");
+}
+
 /* "2026-11-21T10:10:28.679250812Z" to whole seconds; "" if it is anything else. */
 static void read_created(const char *text, char created[32]) {
         static const char form[] = "dddd-dd-ddTdd:dd:dd";

@@ -107,10 +107,8 @@ static int take_item(void *data, const json_t *item) {
 
         if (problem == NULL)
                 problem = json_string_value(json_object_get(item, "error"));
-        if (problem != NULL && build->problem[0] == '\0') {
-                snprintf(build->problem, sizeof(build->problem), "%.*s", (int)strcspn(problem, "\r\n"),
-                         *problem != '\0' ? problem : "no reason given");
-        }
+        if (problem != NULL && build->problem[0] == '\0')
+                image_take_words(build->problem, sizeof(build->problem), problem);
         if (text == NULL)
                 return 0;
         build_log_add(&build->log, text);
@@ -178,7 +176,7 @@ static int send_build(struct build *build, const char *name, const struct contex
                 return sbx_error_set(err, r, DOCKER_ORIGIN, NULL, "the name of a prepared image is too long");
         r = engine_ask(build->docker->engine, &request, build->call, NULL, &own);
         if (build->problem[0] == '\0' && r < 0 && (r == -EIO || r == -EINVAL || r == -ENOENT))
-                snprintf(build->problem, sizeof(build->problem), "%.250s", own.message);
+                image_take_words(build->problem, sizeof(build->problem), own.message);
         if (build->problem[0] == '\0' && r == 0)
                 return 0;
         remove_rest(build);

@@ -91,7 +91,7 @@ static int take_item(void *data, const json_t *item) {
         if (problem == NULL)
                 problem = json_string_value(json_object_get(item, "error"));
         if (problem != NULL && pull->problem[0] == '\0')
-                snprintf(pull->problem, sizeof(pull->problem), "%s", *problem != '\0' ? problem : "no reason given");
+                image_take_words(pull->problem, sizeof(pull->problem), problem);
         /* "Pulling from library/python" has the tag as its id. */
         if (status == NULL || id == NULL || strncasecmp(status, "Pulling from", 12) == 0)
                 return 0;
@@ -251,7 +251,8 @@ int image_pull(struct docker *docker, const char *image, const struct sbx_call *
                 return explain(&pull, docker, &reference, reason_of(pull.problem, -EIO), pull.problem, err);
         if (r < 0 && is_the_engines(r))
                 return sbx_error_set(err, r, DOCKER_ORIGIN, own.hint, "while pulling %s: %s", image, own.message);
-        if (r < 0)
-                return explain(&pull, docker, &reference, reason_of(own.message, r), registry_words(own.message), err);
-        return 0;
+        if (r == 0)
+                return 0;
+        image_take_words(pull.problem, sizeof(pull.problem), registry_words(own.message));
+        return explain(&pull, docker, &reference, reason_of(own.message, r), pull.problem, err);
 }

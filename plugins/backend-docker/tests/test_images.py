@@ -151,7 +151,8 @@ class Pulls(Case):
     def test_pull(self):
         image = registry.add("team/small:1", 8 << 20)
         registry.gate.clear()
-        process = self.start("threads", "get=python", "get=bash", "threads", docker_image=image)
+        process = self.start("get=python", "get=bash", "threads", "forget=python", "get=python", "threads",
+                             docker_image=image)
         progress = read_until(process, " MB" if KIND == "docker" else "progress: pulling " + image)
         if KIND == "docker":  # podman tells less
             self.assertRegex(progress, r"pulling %s: \d+ of 9 MB" % image)
@@ -159,8 +160,7 @@ class Pulls(Case):
         rest = process.communicate(timeout=TIMEOUT)[0]
         self.assertEqual(process.returncode, 0, progress + rest)
         ids = [line.split()[1] for line in rest.splitlines() if line.startswith("id: ")]
-        self.assertEqual(len(ids), 2)
-        self.assertEqual(len(set(ids)), 1)
+        self.assertEqual((len(ids), len(set(ids))), (3, 1))
         self.assertIn(ids[0], {"sha256:" + image.removeprefix("sha256:") for image in self.images()})
         threads = re.findall(r"(?m)^threads: \d+$", progress + rest)
         self.assertEqual((len(threads), len(set(threads))), (2, 1), threads)
@@ -371,6 +371,10 @@ class Prepared(Case):
     def test_nothing_to_install(self):
         output = self.fails("EINVAL", "get=python", docker_image=engine.image, docker_workspace_setup="package")
         self.assertIn("neither pyproject.toml", output)
+        output = self.run_host("list", docker_image=engine.image, docker_workspace_setup="package")
+        self.assertIn("neither pyproject.toml", output)  # in the log
+        self.assertGreater(len(self.json_of(output)), 5)
+        self.fails("EINVAL", "prune", docker_image=engine.image, docker_workspace_setup="package")
 
     def test_extras(self):
         image = self.get(docker_workspace_install_extras="pytest>=7,pytest-asyncio")[0]
