@@ -311,11 +311,12 @@ static int set_optional(const struct docker *docker, json_t *host, struct sbx_er
                 r = set(host, "UsernsMode", json_string("keep-id"));
         if (r == 0 && info->cgroup_version == 2)
                 r = set(host, "CgroupnsMode", json_string("private"));
-        /* Podman adds a limit of processes that it may have no right to set; containers.conf is where its own stand. */
+        /* Podman adds a limit of processes that it may have no right to set; containers.conf is where its own stand. Of
+         * core files one byte: with 0, a program of the host that takes them (core(5)) would still get those of code. */
         if (r == 0 && !engine_is_podman(info))
                 r = set(host, "Ulimits",
                         json_pack("[{s:s,s:i,s:i},{s:s,s:i,s:i}]", "Name", "nofile", "Soft", OPEN_FILES, "Hard",
-                                  OPEN_FILES, "Name", "core", "Soft", 0, "Hard", 0));
+                                  OPEN_FILES, "Name", "core", "Soft", 1, "Hard", 1));
         return r < 0 ? nomem(err) : 0;
 }
 

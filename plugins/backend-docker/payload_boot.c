@@ -2,9 +2,9 @@
 /* The first lines that run in a container: they take the worker from standard input and start it. */
 #include "payload_programs.h"
 
-/* Runs on any Python, so that an old one can say what is wrong. A writing end of its own input, where it is told to keep
- * one: see payload_pump. Modules of the workspace must not stand in for those
- * that the worker imports: until it is loaded, sys.path has nothing but the interpreter's own. */
+/* Runs on any Python, so that an old one can say what is wrong. Where it is told to keep a writing end of its own
+ * input, it does: see payload_pumps. Modules of the workspace must not stand in for those that the worker imports: until it is
+ * loaded, sys.path has nothing but the interpreter's own. */
 #define PYTHON_BOOT                                                                                                    \
         "import os, sys\n"                                                                                             \
         "def boot():\n"                                                                                                \
@@ -104,8 +104,9 @@
         "};\n"                                                                                                         \
         "load(told.entry);\n"
 
-/* Podman closes a container's standard input when whoever is attached to it goes, the service itself included. A worker that
- * holds an end of that pipe does not notice; this program, added to the container, writes what comes into the same pipe. */
+/* Podman closes a container's standard input when whoever is attached to it goes, the service itself included. A worker
+ * that holds an end of that pipe does not notice; this program, added to the container, writes what comes into the same
+ * pipe. */
 #define PYTHON_PUMP                                                                                                    \
         "import os, sys\n"                                                                                             \
         "to = os.open('/proc/1/fd/' + sys.argv[1], os.O_WRONLY)\n"                                                     \
