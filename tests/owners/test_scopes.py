@@ -147,6 +147,29 @@ class Scopes(Case):
         self.assertEqual(self.shared_container(), container)
         self.end(other)
 
+    def test_many_sessions_leave_nothing(self):
+        server = self.serve(**self.options())
+        alive = "import glob\nprint(len(glob.glob('/proc/[0-9]*')))"
+
+        def counts():
+            pid = server.process.pid
+            return len(os.listdir(f"/proc/{pid}/fd")), self.call(server, alive)[2].strip()
+
+        def session(number):
+            self.says(server, "import subprocess\nsubprocess.Popen(['sleep', '1000'])\nprint(1)", "1",
+                      session_id="s%d" % number)
+            server.call("destroy_session", {"session_id": "s%d" % number})
+
+        session(0)
+        self.assertTrue(wait_for(lambda: self.call(server, alive)[2].strip() == "2"))
+        before = counts()
+        for number in range(1, 16):
+            session(number)
+        # Connections to the engine come and go; one descriptor for each session would be 15.
+        self.assertTrue(wait_for(lambda: counts()[0] < before[0] + 8), (before, counts()))
+        self.assertTrue(wait_for(lambda: counts()[1] == before[1]), (before, counts()))
+        self.end(server)
+
     def test_owners(self):
         """Each principal's sessions in a container of its own, or all in one."""
         tokens = pathlib.Path(self.home, "tokens")
