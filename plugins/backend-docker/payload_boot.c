@@ -3,8 +3,8 @@
 #include "payload_programs.h"
 
 /* Runs on any Python, so that an old one can say what is wrong. Where it is told to keep a writing end of its own
- * input, it does: see payload_pumps. Modules of the workspace must not stand in for those that the worker imports: until it is
- * loaded, sys.path has nothing but the interpreter's own. */
+ * input, it does: see payload_pumps. Modules of the workspace must not stand in for those that the worker imports: until
+ * it is loaded, sys.path has nothing but the interpreter's own. Not every engine limits core files. */
 #define PYTHON_BOOT                                                                                                    \
         "import os, sys\n"                                                                                             \
         "def boot():\n"                                                                                                \
@@ -23,6 +23,11 @@
         "    path = [p for p in sys.path if p]\n"                                                                      \
         "    extra = os.environ.get('PYTHONPATH', '').split(os.pathsep)\n"                                             \
         "    sys.path[:] = [p for p in path if p not in extra]\n"                                                      \
+        "    import resource\n"                                                                                        \
+        "    try:\n"                                                                                                   \
+        "        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))\n"                                                   \
+        "    except (OSError, ValueError):\n"                                                                          \
+        "        pass\n"                                                                                               \
         "    def take(size):\n"                                                                                        \
         "        data = bytearray()\n"                                                                                 \
         "        while len(data) < size:\n"                                                                            \

@@ -99,7 +99,7 @@ static void read_until(int fd, const char *wanted, char text[ANSWER_MAX]) {
         text[0] = '\0';
         while (strstr(text, wanted) == NULL) {
                 struct pollfd one = {.fd = fd, .events = POLLIN};
-                ssize_t n;
+                ssize_t n = 0;
 
                 if (poll(&one, 1, WAIT_MS) <= 0 || (n = read(fd, text + have, ANSWER_MAX - 1 - have)) <= 0)
                         fail_msg("\"%s\" was expected, and came: %s", wanted, text);
@@ -213,6 +213,7 @@ static void test_modules_of_the_workspace(void **unused) {
         struct child child;
 
         write_file("json.py", "raise SystemError('the wrong one')\n");
+        write_file("resource.py", "raise SystemError('the wrong one')\n");
         write_file("mine.py", "answer = 'of the workspace'\n");
         snprintf(path, sizeof(path), "PYTHONPATH=%s", work);
         for (int with_path = 0; with_path < 2; with_path++) {
@@ -223,6 +224,7 @@ static void test_modules_of_the_workspace(void **unused) {
                 finish(&child);
         }
         remove_file("json.py");
+        remove_file("resource.py");
         remove_file("mine.py");
         payloads_free(payloads);
 }
