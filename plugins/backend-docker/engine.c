@@ -35,10 +35,10 @@ static int make_client(const struct engine *engine, const struct docker_options 
         return r;
 }
 
-/* A client for the place that has asked for the version. */
+/* A client for the place that has asked for the version, unless that is known. */
 static int open_place(const struct sbx_host *host, const struct docker_options *options,
-                      const struct engine_place *place, const struct sbx_call *call, struct engine **ret_engine,
-                      struct sbx_error *err) {
+                      const struct engine_place *place, const char *version, const struct sbx_call *call,
+                      struct engine **ret_engine, struct sbx_error *err) {
         struct engine *engine;
         int r = engine_place_check(place, err);
 
@@ -57,7 +57,9 @@ static int open_place(const struct sbx_host *host, const struct docker_options *
                 snprintf(engine->base, sizeof(engine->base), "%s://%s", place->tls ? "https" : "http",
                          place->address + strlen("tcp://"));
         r = make_client(engine, options, &engine->http, err);
-        if (r == 0)
+        if (version != NULL)
+                snprintf(engine->info.api_version, sizeof(engine->info.api_version), "%s", version);
+        else if (r == 0)
                 r = engine_ask_version(engine, call, err);
         if (r < 0)
                 engine_free(engine);
@@ -69,7 +71,7 @@ static int open_place(const struct sbx_host *host, const struct docker_options *
 int engine_place_try(const struct sbx_host *host, const struct docker_options *options,
                      const struct engine_place *place, const struct sbx_call *call, struct sbx_error *err) {
         struct engine *engine = NULL;
-        int r = open_place(host, options, place, call, &engine, err);
+        int r = open_place(host, options, place, NULL, call, &engine, err);
 
         engine_free(engine);
         return r;
@@ -108,8 +110,8 @@ static int report_failures(const struct failures *failures, struct sbx_error *er
                              "no container engine can be used: %s", failures->text);
 }
 
-static int find(const struct sbx_host *host, const struct docker_options *options, const struct sbx_call *call,
-                struct engine **ret_engine, struct sbx_error *err) {
+int engine_reach(const struct sbx_host *host, const struct docker_options *options, const char *version,
+                 const struct sbx_call *call, struct engine **ret_engine, struct sbx_error *err) {
         struct engine_place places[PLACES_MAX];
         struct failures failures = {.used = 0};
         int r = 0, count = engine_places(host, options, places, PLACES_MAX, err);
@@ -119,7 +121,7 @@ static int find(const struct sbx_host *host, const struct docker_options *option
         for (int i = 0; i < count; i++) {
                 struct sbx_error reason = {0};
 
-                r = open_place(host, options, &places[i], call, ret_engine, count == 1 ? err : &reason);
+                r = open_place(host, options, &places[i], version, call, ret_engine, count == 1 ? err : &reason);
                 if (r == 0 || r == -ECANCELED || r == -ENOMEM) {
                         if (r < 0 && err != NULL && err->code == 0)
                                 *err = reason;
@@ -142,7 +144,7 @@ static void warn_plain(const struct engine *engine) {
 int engine_new(const struct sbx_host *host, const struct docker_options *options, const struct sbx_call *call,
                struct engine **ret_engine, struct sbx_error *err) {
         struct engine *engine = NULL;
-        int r = find(host, options, call, &engine, err);
+        int r = engine_reach(host, options, NULL, call, &engine, err);
 
         if (r == 0 && !engine->info.local && !engine->info.place.tls)
                 warn_plain(engine);
@@ -159,6 +161,7 @@ void engine_free(struct engine *engine) {
         if (engine == NULL)
                 return;
         sbx_http_free(engine->http);
+        json_decref(engine->version);
         free(engine);
 }
 

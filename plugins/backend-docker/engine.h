@@ -60,6 +60,10 @@ struct engine_info {
 /* Finds an engine that answers and negotiates the version. The error names every place tried. */
 int engine_new(const struct sbx_host *host, const struct docker_options *options, const struct sbx_call *call,
                struct engine **ret_engine, struct sbx_error *err);
+/* The same for who only asks: what it says of itself stays unknown, but for name and versions. `version`: of the API,
+ * as somebody settled it before; nothing is asked then, so this does not tell whether an engine is there. NULL: ask. */
+int engine_reach(const struct sbx_host *host, const struct docker_options *options, const char *version,
+                 const struct sbx_call *call, struct engine **ret_engine, struct sbx_error *err);
 void engine_free(struct engine *engine); /* NULL is fine; no request or stream may be left */
 const struct engine_info *engine_info(const struct engine *engine);
 

@@ -81,12 +81,13 @@ static bool is_podman(const json_t *answer) {
 int engine_ask_version(struct engine *engine, const struct sbx_call *call, struct sbx_error *err) {
         const struct engine_request request = {.method = "GET", .path = "/version"};
         struct engine_info *info = &engine->info;
-        _cleanup_json_ json_t *answer = NULL;
+        json_t *answer = NULL;
         char newest[16], oldest[16];
         int r = engine_ask_at(engine, "", &request, call, &answer, err);
 
         if (r < 0)
                 return r;
+        engine->version = answer;
         copy_word(json_object_get(answer, "ApiVersion"), newest, sizeof(newest));
         copy_word(json_object_get(answer, "MinAPIVersion"), oldest, sizeof(oldest));
         if (newest[0] == '\0')
@@ -168,14 +169,12 @@ static bool has_init(const struct engine_info *info, const json_t *version, cons
 
 int engine_ask_info(struct engine *engine, const struct sbx_call *call, struct sbx_error *err) {
         const struct engine_request about = {.method = "GET", .path = "/info"};
-        const struct engine_request parts = {.method = "GET", .path = "/version"};
-        _cleanup_json_ json_t *answer = NULL, *version = NULL;
+        /* Podman takes most of a second to answer it a second time. */
+        _cleanup_json_ json_t *answer = NULL, *version = steal_pointer(engine->version);
         struct engine_info *info = &engine->info;
         char cgroup[8];
         int r = engine_ask(engine, &about, call, &answer, err);
 
-        if (r == 0)
-                r = engine_ask(engine, &parts, call, &version, err);
         if (r < 0)
                 return r;
         if (!json_is_object(answer))

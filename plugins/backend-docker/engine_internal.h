@@ -19,6 +19,7 @@ struct engine {
         uint64_t timeout_ms;
         struct sbx_http *http;
         struct engine_info info;          /* never changes after engine_new */
+        json_t *version;                  /* what it answered first; until engine_new is done */
         char base[ENGINE_PLACE_MAX + 16]; /* "http://engine", "https://host:2376"; then "/v1.41" */
 };
 

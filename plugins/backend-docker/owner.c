@@ -93,9 +93,10 @@ static int add_text(json_t *config, const char *name, const char *text) {
 static json_t *describe(const struct owner *owner, const char *directory) {
         const struct docker *docker = owner->docker;
         const struct docker_options *options = &docker->options;
-        json_t *config =
-                json_pack("{s:s, s:s, s:s, s:I}", "owner", docker->id, "directory", directory, "engine",
-                          engine_info(docker->engine)->place.address, "timeout_ms", (json_int_t)options->timeout_ms);
+        const struct engine_info *info = engine_info(docker->engine);
+        json_t *config = json_pack("{s:s, s:s, s:s, s:s, s:I}", "owner", docker->id, "directory", directory, "engine",
+                                   info->place.address, "api_version", info->api_version, "timeout_ms",
+                                   (json_int_t)options->timeout_ms);
 
         if (config == NULL)
                 return NULL;
@@ -251,24 +252,24 @@ static bool wait_for_end(int fd, uint64_t limit_ms) {
         }
 }
 
-/* It is asked to remove what is left and to end. Is nothing left? */
-static bool end_reaper(struct owner *owner) {
+/* It is asked to remove what is left and to end. Returns its exit code; 1: it could not, or it is not known. */
+static int end_reaper(struct owner *owner) {
         const uint64_t limit_ms = owner->docker->options.timeout_ms + END_MARGIN_MS;
-        bool clean = false;
+        bool ended = false;
         int status = 0;
         pid_t r;
 
         if (owner->reaper <= 0)
-                return true; /* it never started: no container was made */
+                return 0; /* it never started: no container was made */
         if (send(owner->socket_fd, (const char[]){REAPER_END}, 1, MSG_NOSIGNAL) == 1)
-                clean = wait_for_end(owner->socket_fd, limit_ms);
+                ended = wait_for_end(owner->socket_fd, limit_ms);
         /* A program that waits for all children took it from us, and the number may be another's by now. */
-        if (!clean && waitid(P_PID, (id_t)owner->reaper, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0)
+        if (!ended && waitid(P_PID, (id_t)owner->reaper, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0)
                 kill(owner->reaper, SIGKILL);
         do
                 r = waitpid(owner->reaper, &status, 0);
         while (r < 0 && errno == EINTR);
-        return clean && r > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        return ended && r > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 void owner_forsake(struct owner *owner, const char *name) {
@@ -319,19 +320,19 @@ int owner_new(struct docker *docker, const struct sbx_call *call, struct owner *
 }
 
 void owner_free(struct owner *owner) {
-        bool clean;
+        int code;
 
         if (owner == NULL)
                 return;
-        clean = end_reaper(owner);
-        if (!clean)
+        code = end_reaper(owner);
+        if (code != 0 && code != REAPER_GOES_ON)
                 docker_log(owner->docker, SBX_LOG_WARNING,
                            "containers of this server may be left, because the engine does not answer; the next start "
                            "removes them");
         close_fd(&owner->socket_fd);
         close_fd(&owner->lock_fd);
         /* With the file, who starts next looks for what this one left. */
-        if (clean && owner->locks != NULL)
+        if (code == 0 && owner->locks != NULL)
                 locks_forget(owner->locks, owner->docker->id);
         locks_free(owner->locks);
         free(owner);

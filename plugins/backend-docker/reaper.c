@@ -134,7 +134,8 @@ static int connect_engine(struct reaper *reaper, const struct sbx_call *call) {
         if (reaper->engine != NULL)
                 return 0;
         own.deadline_ns = monotonic_ns() + reaper->options.timeout_ms * UINT64_C(1000000);
-        return engine_new(&reaper->host, &reaper->options, &own, &reaper->engine, NULL);
+        return engine_reach(&reaper->host, &reaper->options, text_of(reaper, "api_version"), &own, &reaper->engine,
+                            NULL);
 }
 
 static int one_round(struct reaper *reaper, bool own_ended, bool visit, int cancel_fd, struct sweep_result *result) {
@@ -276,6 +277,24 @@ static int clean_at_end(struct reaper *reaper) {
         return r < 0 || result.left > 0 ? 1 : 0;
 }
 
+static int clean_after(struct reaper *reaper);
+
+/* What the server gave up on may come into being after its end: a child looks for it, while the server need not wait.
+ */
+static int leave_child(struct reaper *reaper) {
+        pid_t pid;
+
+        engine_free(reaper->engine); /* two can't share its connections */
+        reaper->engine = NULL;
+        pid = fork();
+        if (pid < 0)
+                return 1;
+        if (pid > 0)
+                return REAPER_GOES_ON;
+        close(REAPER_SOCKET_FD);
+        return clean_after(reaper);
+}
+
 static void pause_ms(unsigned ms) {
         nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000}, NULL);
 }
@@ -325,6 +344,7 @@ static void settle_down(struct reaper *reaper) {
 int main(void) {
         struct reaper reaper = {.rounds_left = START_ROUNDS};
         struct stat st;
+        enum server server;
         int code = 1;
 
         if (fstat(REAPER_SOCKET_FD, &st) < 0 || !S_ISSOCK(st.st_mode)) {
@@ -332,8 +352,12 @@ int main(void) {
                 return 2;
         }
         settle_down(&reaper);
-        if (configure(&reaper) == 0)
-                code = wait_for_server(&reaper) == SERVER_ENDS ? clean_at_end(&reaper) : clean_after(&reaper);
+        if (configure(&reaper) == 0) {
+                server = wait_for_server(&reaper);
+                code = server == SERVER_ENDS ? clean_at_end(&reaper) : clean_after(&reaper);
+                if (server == SERVER_ENDS && code == 0 && has_forsaken(&reaper))
+                        code = leave_child(&reaper);
+        }
         engine_free(reaper.engine);
         locks_free(reaper.locks);
         json_decref(reaper.config);

@@ -16,5 +16,6 @@
 #define REAPER_END 'e'     /* the server stops: remove what is left of it, now */
 #define REAPER_FORSAKE 'f' /* and a container's name: remove it when it comes into being */
 #define REAPER_NAME_MAX 192
+#define REAPER_GOES_ON 3 /* exit code: nothing is left but what may still come, and a child of it waits for that */
 
 #endif
