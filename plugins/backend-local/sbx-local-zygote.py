@@ -86,6 +86,7 @@ def become_node(library, zygote, guests, control):
     program = os.fsdecode(library.sbx_zygote_node(zygote))
     arguments = ["node", *NODE_FLAGS, f"--max-old-space-size={megabytes}", os.path.join(guests, "sbx_node", "worker.js")]
     os.environ["SBX_CONTROL_FD"] = str(control)
+    os.environ["OPENSSL_CONF"] = "/dev/null"  # one that it may not read would keep it from starting
     os.set_inheritable(control, True)
     os.execve(program, arguments, os.environ)
 

@@ -40,7 +40,6 @@ const TOLD_MS = 1000;
 const SETTLE_MS = 20;
 const PAGE = 4096;
 
-/* eslint-disable no-undef */
 // The watcher's program; its text is run in another thread, so it refers to nothing outside but `descendants`.
 function watch() {
   'use strict';
@@ -152,7 +151,6 @@ function watch() {
   globalThis[name] = nest;
   nest[nest.length - 1]();
 }
-/* eslint-enable no-undef */
 
 // Node would take the signal away from the watcher for a listener of the user's.
 function keepSignal() {

@@ -113,6 +113,7 @@ class Worker {
 function main(payload = null) {
   const numbers = process.env.SBX_CONTROL_FD.split(',').map(Number);
   delete process.env.SBX_CONTROL_FD;
+  if (process.env.OPENSSL_CONF === '/dev/null') delete process.env.OPENSSL_CONF; // it was for this start alone
   const channel = new frames.Channel(numbers[0], numbers[numbers.length - 1]);
   const hello = channel.receiveHello();
   if (hello === null) reallyExit.call(process, 0);
