@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 
-#define READY_TIMEOUT_MS 10000
+#define READY_TIMEOUT_MS 30000 /* a container on a busy machine, its image not in memory */
 #define READY_FRAME_MAX ((size_t)128 << 10)
 #define INPUT_MAX ((size_t)70 << 20) /* the largest frame and a chunk */
 #define REPORT_MAX ((size_t)256 << 10)
