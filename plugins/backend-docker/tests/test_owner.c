@@ -204,6 +204,16 @@ static void test_reaper_that_fails(void **state) {
         }
 }
 
+/* A child of it looks on: no reason to worry anybody, and the file is that child's. */
+static void test_reaper_that_goes_on(void **state) {
+        struct world *world = *state;
+
+        put_reaper(world, UNTIL_MESSAGE "exit 3");
+        owner_free(start(world));
+        assert_int_equal(warnings, 0);
+        assert_int_equal(lock_of(world), LOCK_FREE);
+}
+
 /* A program that waits for all of its children takes the reaper's end from us. */
 static void test_children_that_nobody_waits_for(void **state) {
         struct world *world = *state;
@@ -293,6 +303,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_what_the_reaper_gets, make_world, remove_world),
                 cmocka_unit_test_setup_teardown(test_forsaken, make_world, remove_world),
                 cmocka_unit_test_setup_teardown(test_reaper_that_fails, make_world, remove_world),
+                cmocka_unit_test_setup_teardown(test_reaper_that_goes_on, make_world, remove_world),
                 cmocka_unit_test_setup_teardown(test_children_that_nobody_waits_for, make_world, remove_world),
                 cmocka_unit_test_setup_teardown(test_failures, make_world, remove_world),
                 cmocka_unit_test_setup_teardown(test_without_a_home, make_world, remove_world),
