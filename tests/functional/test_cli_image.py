@@ -7,12 +7,14 @@ import json
 import os
 import re
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "engines")]
 import engines  # noqa: E402
 from tap import main, note  # noqa: E402
-from cli_case import Case, Terminal  # noqa: E402
+from cli_case import PROGRAM, Case, Terminal, environment  # noqa: E402
+from mcp_client import Server  # noqa: E402
 
 KIND = os.environ.get("KIND", "docker")
 PREPARED = r"snipara-sandbox-workspace:[0-9a-f]{32}"
@@ -139,6 +141,26 @@ def test_wrong(number):
         self.assertEqual(sorted(path.name for path in self.project.rglob("*")),
                          [".git", "__init__.py", "calc", "test_calc.py", "tests"])
         note(output)
+
+    def test_image_that_goes_away(self):
+        """A server that knew it finds out when it makes the next container, and prepares it again."""
+        settings = self.settings(docker_workspace_setup="tests-only", docker_mount_workspace="false")
+        with Server([PROGRAM, "mcp-serve", *settings, "--set", "environment=docker"], timeout=120, cwd=self.project,
+                    env=environment(self.home)) as server:
+            server.initialize()
+
+            def call(name, **arguments):
+                answer = server.ask("tools/call", {"name": name, "arguments": arguments})
+                self.assertFalse(answer["result"].get("isError"), answer)
+                return answer["result"]["content"][0]["text"]
+
+            code = "import pytest; print('it is here')"
+            self.assertIn("it is here", call("execute_python", code=code, session_id="first"))
+            call("destroy_session", session_id="first")
+            end = time.monotonic() + 60
+            while "removed " not in self.ok("image", "prune", *self.settings()).stdout:
+                self.assertLess(time.monotonic(), end, "the first session's container keeps the image in use")
+            self.assertIn("it is here", call("execute_python", code=code, session_id="second"))
 
 
 if __name__ == "__main__":
