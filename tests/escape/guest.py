@@ -54,6 +54,14 @@ def must_fail(what, function, *arguments, errors=None):
     return False
 
 
+def is_masked(path):
+    """Is there /dev/null in its place?"""
+    try:
+        return os.stat(path).st_rdev == os.makedev(1, 3)
+    except OSError:
+        return False
+
+
 def visible_pids():
     """Processes that /proc shows."""
     try:

@@ -31,6 +31,16 @@ plugins = (
 );
 """
 
+CONTAINER_CONFIGURATION = """
+environment = "docker";
+# not for guests: @TOKEN@
+plugins = (
+  { name = "docker"; plugin = "backend-docker"; engine = "@ENGINE@"; image = "@IMAGE@"; pull = "never"; pool = 0;
+    workspace = "none"; tmp_size = "32m"; workspace_size = "32m"; shm = "32m"; pids = 64; },
+  { name = "mcp"; plugin = "transport-mcp"; }
+);
+"""
+
 with open(os.path.join(HERE, "guest.py")) as _f:
     GUEST = _f.read()
 
@@ -57,10 +67,10 @@ def own_address():
 
 
 class Host:
-    """One user on one isolation. A context manager: what it makes is gone afterwards."""
+    """One user on one isolation; `engine`: where containers are. A context manager: what it makes is gone afterwards."""
 
-    def __init__(self, build, uid, isolation):
-        self.uid, self.isolation = uid, isolation
+    def __init__(self, build, uid, isolation, engine=None):
+        self.uid, self.isolation, self.engine = uid, isolation, engine
         self.has_cgroups = False  # first_execution finds out
         self.token = secrets.token_hex(16)
         self.directory = tempfile.mkdtemp(prefix="sbx-escape-")
@@ -69,8 +79,7 @@ class Host:
         self.sockets, self.threads, self.processes, self.server_pids = [], [], [], []
         self.home, self.project = self._directory("home"), self._directory("project")
         self.runtime, self.temporary = self._directory("runtime"), self._directory("tmp")
-        self.configuration = self._file("project/escape.cfg", CONFIGURATION.replace("@TOKEN@", self.token)
-                                        .replace("@ISOLATION@", isolation))
+        self.configuration = self._file("project/escape.cfg", self._configuration())
         self.canary = self._file("canary", self.token)
         self._file("home/secret", self.token)
         self._file("project/secret", self.token)
@@ -90,8 +99,14 @@ class Host:
             "SCRATCH": self.directory, "TOKEN_REVERSED": self.token[::-1], "VICTIM": self.victim.pid,
             "SERVER": self.server.pid, "TCP_PORT": self.tcp_port, "TCP6_PORT": self.tcp6_port,
             "ADDRESS": own_address(), "ABSTRACT": self.abstract, "SOCKET": self.socket_path,
-            "HOSTNAME": socket.gethostname(),
+            "HOSTNAME": socket.gethostname(), "CONTAINER": engine is not None,
         }
+
+    def _configuration(self):
+        if self.engine is None:
+            return CONFIGURATION.replace("@TOKEN@", self.token).replace("@ISOLATION@", self.isolation)
+        return (CONTAINER_CONFIGURATION.replace("@TOKEN@", self.token).replace("@ENGINE@", self.engine.address)
+                .replace("@IMAGE@", self.engine.image))
 
     def _directory(self, name):
         path = os.path.join(self.directory, name)
@@ -175,7 +190,16 @@ class Host:
 
     def execute(self, code, flags=(), timeout=120):
         """(result object of `exec --json`, what else it said)."""
-        arguments = [os.path.join(self.build, PROGRAM), "exec", "--config", self.configuration, "--json", *flags, "-"]
+        results, complaint = self._execute([*flags, "-"], code, timeout)
+        return (results[0], complaint) if results else (None, complaint)
+
+    def execute_all(self, codes, timeout=300):
+        """(results of pieces of code in one session, what else it said)."""
+        paths = [self._file("project/code%d.py" % i, code) for i, code in enumerate(codes)]
+        return self._execute(paths, "", timeout)
+
+    def _execute(self, more, code, timeout):
+        arguments = [os.path.join(self.build, PROGRAM), "exec", "--config", self.configuration, "--json", *more]
         process = subprocess.Popen(arguments, env=self.environment, cwd=self.project, stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, **self.identity())
         self.server_pids.append(process.pid)
@@ -187,9 +211,12 @@ class Host:
             err += b"\n(no end after %d s)" % timeout
         out, err = out.decode(errors="replace"), err.decode(errors="replace")
         try:
-            return json.loads(out.splitlines()[0]), err
-        except (IndexError, ValueError):
-            return None, "exit code %d: %s %s" % (process.returncode, out[-2000:], err[-4000:])
+            results = [json.loads(line) for line in out.splitlines()]
+        except ValueError:
+            results = []
+        if results:
+            return results, err
+        return [], "exit code %d: %s %s" % (process.returncode, out[-2000:], err[-4000:])
 
     def outside(self, code):
         """What the same program says when it runs on the host as this user."""
@@ -292,11 +319,16 @@ def files(uid):
 
 
 class Machine:
-    """What is there of processes, mounts, cgroups and files, to be compared later."""
+    """What is there of processes, mounts, cgroups and files, to be compared later; and of containers, if there is an
+    engine, whose mounts are its own affair: they go with the containers."""
 
-    def __init__(self, uid):
-        self.uid = uid
+    def __init__(self, uid, engine=None):
+        self.uid, self.engine = uid, engine
         self.children, self.mounts, self.files = set(children()), mounts(), files(uid)
+        self.containers = self._containers()
+
+    def _containers(self):
+        return {container["Id"] for container in self.engine.containers()} if self.engine is not None else set()
 
     def leftovers(self, pids, seconds=5):
         """What was not there before; what goes within `seconds` is only late."""
@@ -309,7 +341,9 @@ class Machine:
                 except ChildProcessError:
                     break
             left = ["process %d %s" % item for item in children().items() if item[0] not in self.children]
-            left += ["mount " + line for line in mounts() - self.mounts]
+            if self.engine is None:
+                left += ["mount " + line for line in mounts() - self.mounts]
+            left += ["container " + name for name in self._containers() - self.containers]
             left += ["cgroup " + path for path in cgroups(pids)]
             left += ["file " + path for path in files(self.uid) - self.files]
             if not left or time.monotonic() > end:

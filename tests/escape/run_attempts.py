@@ -3,6 +3,7 @@
 """Makes every attempt to break out of the jail (attempts/) with the real program, and prints TAP, or with --table a table.
 
     run_attempts.py --build BUILD [--isolation namespaces|landlock] [--user root|ordinary] [--only PART] [--table]
+    run_attempts.py --build BUILD --engine docker|podman... [--only PART] [--table]     in containers
 
 By default both isolations are tried, as root and as an ordinary user if this is root. An attempt passes when it was held:
 the execution ended as it may, said what was refused, and the host is unharmed. Where it can be had, a positive control
@@ -15,9 +16,11 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.dirname(HERE)]
+sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "engines")]
 
 import attempts  # noqa: E402
+import containers  # noqa: E402
+import engines  # noqa: E402
 import harness  # noqa: E402
 import runs  # noqa: E402
 import sessions  # noqa: E402
@@ -91,7 +94,7 @@ def first_execution(host):
     result, complaint = host.execute("print('up')")
     if result is None:
         raise harness.Unavailable(complaint.strip())
-    host.has_cgroups = result["memory_peak_bytes"] > 0  # nobody else knows it
+    host.has_cgroups = result["memory_peak_bytes"] > 0 or host.engine is not None  # nobody else knows it
 
 
 def run_kind(report, build, user, uid, isolation, only):
@@ -120,6 +123,60 @@ def run_kind(report, build, user, uid, isolation, only):
     report.add(where, "nothing is left behind", "no process, mount, cgroup or file", "; ".join(left) or None, "")
 
 
+def in_one_session(attempt):
+    """Those that leave the session as it was may share one: a container costs more than they do."""
+    return attempt.ends == ("ok",) and not attempt.flags and attempt.judge is None and not attempt.alone
+
+
+def make_together(chosen, host):
+    """As make(), one after another in one session. No positive controls: those of the same programs are tried with the
+    other isolations."""
+    results, complaint = host.execute_all([host.program(attempt) for attempt in chosen])
+    results += [None] * (len(chosen) - len(results))
+    for attempt, result in zip(chosen, results):
+        said = result["stdout"] + result["stderr"] if result else ""
+        yield attempt, judge(attempt, result, complaint, host), said
+
+
+def run_engine(report, build, engine, only):
+    """All attempts in containers of one engine."""
+    where = "container, " + engine.kind
+    machine = harness.Machine(0, engine)
+    chosen = [a for a in attempts.every() if attempts.CONTAINER in a.isolations and only in a.name]
+    for attempt in chosen:
+        reason = containers.reason_without(engine.kind, attempt.name)
+        if reason is not None:
+            report.add(where, attempt.name, attempt.promise, None, "", reason)
+    chosen = [a for a in chosen if containers.reason_without(engine.kind, a.name) is None]
+    with harness.Host(build, 0, attempts.CONTAINER, engine) as host:
+        first_execution(host)
+        together = [a for a in chosen if in_one_session(a)]
+        for attempt, problem, said in make_together(together, host) if together else ():
+            report.add(where, attempt.name, attempt.promise, problem, said)
+        for attempt in chosen:
+            if not in_one_session(attempt):
+                result, complaint = host.execute(host.program(attempt), attempt.flags)
+                said = result["stdout"] + result["stderr"] if result else ""
+                report.add(where, attempt.name, attempt.promise, judge(attempt, result, complaint, host), said)
+        for name, promise, problem, said in sessions.attempts(host, only):
+            report.add(where, name, promise, problem, said)
+        harm = host.unharmed()
+        report.add(where, "the host is unharmed", "", "; ".join(harm) or None, "")
+        host.stop()
+        litter = host.litter()
+    left = litter + machine.leftovers(host.server_pids)
+    report.add(where, "nothing is left behind", "no process, container, cgroup or file", "; ".join(left) or None, "")
+
+
+def run_engines(report, build, kinds_wanted, only):
+    for kind in kinds_wanted:
+        try:
+            with engines.shared(kind) as engine:
+                run_engine(report, build, engine, only)
+        except (engines.Unavailable, harness.Unavailable) as reason:
+            report.add("container, " + kind, "all attempts", "", None, "", " ".join(str(reason).split()))
+
+
 def kinds(options):
     users = [("root", 0), ("ordinary user", harness.ORDINARY_UID)] if os.geteuid() == 0 \
         else [("ordinary user", os.geteuid())]
@@ -134,6 +191,7 @@ def main():
     parser.add_argument("--build", default=os.environ.get("SNIPARA_SANDBOX_BUILD_ROOT"))
     parser.add_argument("--isolation", choices=(attempts.NAMESPACES, attempts.LANDLOCK))
     parser.add_argument("--user", choices=("root", "ordinary"))
+    parser.add_argument("--engine", action="append", choices=engines.KINDS, default=[])
     parser.add_argument("--only", default="", help="attempts whose name has this part")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
@@ -148,8 +206,11 @@ def main():
         os.chmod(directory, 0o755)
         build = os.path.join(directory, "build")
         harness.stage_build(os.path.abspath(options.build), build)
-        for user, uid, isolation in kinds(options):
-            run_kind(report, build, user, uid, isolation, options.only)
+        if options.engine:
+            run_engines(report, build, options.engine, options.only)
+        else:
+            for user, uid, isolation in kinds(options):
+                run_kind(report, build, user, uid, isolation, options.only)
     if options.table:
         report.print_table()
     else:

@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The soft memory limit: MemoryError in the code instead of the end of the guest."""
+"""Limits that the worker sets: memory, as MemoryError in the code instead of the end of the guest; core dumps."""
 
-from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
+from resource import RLIM_INFINITY, RLIMIT_CORE, RLIMIT_DATA, getrlimit, setrlimit
+
+
+def forbid_core_dumps():
+    """Of this process and all that it starts. One byte, and not none: that keeps a crash handler of the host away, too."""
+    try:
+        setrlimit(RLIMIT_CORE, (1, 1))
+    except (OSError, ValueError):
+        return  # it is lower, and stays
 
 
 class MemoryLimit:

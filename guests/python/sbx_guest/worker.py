@@ -10,6 +10,7 @@ from time import monotonic
 from . import execute as execution
 from . import files, frames, jsontext, variables
 from .interrupts import Interrupts
+from .limits import forbid_core_dumps
 from .session import Session, reseed
 from .text import bounded_repr, cap, class_name, safe_str
 
@@ -207,6 +208,7 @@ def _os_message(error):
 def main(serve=serve):
     """A worker in a process of its own. SBX_CONTROL_FD: "3", or "0,1" for a stream that is two descriptors."""
     numbers = [int(text) for text in os.environ.pop("SBX_CONTROL_FD").split(",")]
+    forbid_core_dumps()
     prepare()
     control = (numbers[0], numbers[-1])
     if 0 in control or 1 in control:

@@ -8,7 +8,7 @@ import pkgutil
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-NAMESPACES, LANDLOCK = "namespaces", "landlock"
+NAMESPACES, LANDLOCK, CONTAINER = "namespaces", "landlock", "container"
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,13 @@ class Attempt:
     promise: str  # what a user is promised
     code: str
     ends: tuple = ("ok",)  # end reasons that are as they should be
-    isolations: tuple = (NAMESPACES, LANDLOCK)  # that promise it
+    isolations: tuple = (NAMESPACES, LANDLOCK, CONTAINER)  # that promise it
     # What the same program says on the host, as the user who runs the server: "escaped" proves that the program would
     # notice; "escaped as root" needs root for it; None: not to be tried outside.
     control: Optional[str] = None
     judge: Optional[Callable] = None  # judge(result, host) -> None, or what is wrong
     flags: tuple = ()  # more arguments of `exec`
+    alone: bool = False  # it looks for what other attempts may leave in their session
     needs_cgroup: bool = False  # holds where this user can have cgroups; else each process has limits of its own
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's files: none is to be read outside the read-only set, none to be written outside the workspace and /tmp."""
-from . import NAMESPACES, Attempt
+from . import CONTAINER, NAMESPACES, Attempt
 
 READ = "no host file outside the read-only set can be read"
 WRITE = "nothing can be written but the workspace and /tmp"
@@ -66,6 +66,8 @@ shutil.rmtree(d)
 WALK_WRITE = """
 import stat
 allowed = ("/tmp", "/workspace", "/dev/shm", "/proc", os.getcwd())
+if @CONTAINER@:
+    allowed += ("/dev/mqueue", "/run", "/var/tmp")  # in memory, and its own
 wrong, tried = [], 0
 def try_directory(directory, files):
     probe = os.path.join(directory, "sbx-escape-probe")
@@ -98,6 +100,8 @@ escaped(wrong[:10]) if wrong else held("%d directories" % tried)
 WRITE_LIST = """
 paths = ["/", "/etc", "/usr", "/usr/lib", "/bin", "/lib", "/var", "/var/tmp", "/home", "/root", "/run", "/opt", "/srv",
          "/dev", "/sys", "/boot", os.path.dirname(os.__file__), @PROJECT@, @HOME@, os.path.dirname(@CANARY@)]
+if @CONTAINER@:
+    paths = [path for path in paths if path not in ("/run", "/var/tmp")]  # in memory, and its own
 wrong = []
 for path in paths:
     for act in (lambda: os.close(os.open(path + "/sbx-escape-probe", os.O_CREAT | os.O_WRONLY, 0o600)),
@@ -136,6 +140,8 @@ for kind, major, minor in (("c", 1, 1), ("c", 1, 5), ("c", 10, 229), ("b", 8, 0)
 LIST_DEVICES = """
 import stat
 harmless = {(1, 3), (1, 5), (1, 7), (1, 8), (1, 9)}  # null, zero, full, random, urandom
+if @CONTAINER@:
+    harmless.add((5, 2))  # ptmx, of terminals of its own
 wrong = []
 for directory, names, files in os.walk("/dev"):
     for name in files:
@@ -214,7 +220,7 @@ ATTEMPTS = [
     Attempt("list-home", READ, "must_fail('list', os.listdir, @HOME@)", control="escaped"),
     Attempt("list-tmp-of-host", READ, "names = os.listdir('/tmp')\n"
             "escaped(names[:5]) if any(os.path.basename(@SCRATCH@) in n for n in names) else held(names[:5])",
-            isolations=(NAMESPACES,), control="escaped"),
+            isolations=(NAMESPACES, CONTAINER), control="escaped"),
     Attempt("write-everywhere", WRITE, WALK_WRITE, control="escaped"),
     Attempt("write-list", WRITE, WRITE_LIST),
     Attempt("change-files", WRITE, CHANGE),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """System calls that reach for the kernel: mounts, namespaces, tracing, keys, programs in the kernel, devices."""
-from . import NAMESPACES, Attempt
+from . import CONTAINER, NAMESPACES, Attempt
 
 # name: (number on x86_64, number on aarch64 or None, arguments, promise). The arguments are such that the kernel itself
 # would answer with something else than EPERM, EACCES or ENOSYS, or would do it, wherever that can be had without harm.
@@ -156,10 +156,11 @@ if fd >= 0:
 TERMINAL = """
 import platform
 number = {"x86_64": 16, "aarch64": 29}[platform.machine()]
+errors = REFUSED + ((errno.ENOTTY,) if @CONTAINER@ else ())  # there is no terminal in containers
 for name, request in (("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541C)):
     for high in (0, 1 << 32, 0xFFFFFFFF << 32):
         for fd in (0, 1, 2):
-            refused("%s on %d, high bits %#x" % (name, fd, high), number, fd, request | high, b"x")
+            refused("%s on %d, high bits %#x" % (name, fd, high), number, fd, request | high, b"x", errors=errors)
 try:
     primary, secondary = os.openpty()
 except OSError as e:
@@ -234,6 +235,9 @@ for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/pro
              "/proc/bus/pci/devices", "/proc/scsi/scsi", "/proc/sched_debug", "/proc/timer_list",
              "/proc/self/uid_map", "/proc/self/gid_map", "/proc/self/setgroups", "/proc/self/attr/current",
              "/proc/self/clear_refs_"):
+    if is_masked(path):
+        held(path + ": masked")
+        continue
     def write():
         with open(path, "r+b", buffering=0) as f:
             f.write(b"1")
@@ -249,6 +253,9 @@ except OSError as e:
 KERNEL_READ = """
 for path in ("/proc/kcore", "/proc/kmsg", "/proc/keys", "/proc/1/stack", "/proc/self/pagemap_", "/proc/vmallocinfo",
              "/proc/slabinfo", "/dev/kmsg", "/dev/mem", "/dev/port"):
+    if is_masked(path):
+        held(path + ": masked")
+        continue
     def read():
         with open(path, "rb", buffering=0) as f:
             return f.read(16)
@@ -288,6 +295,6 @@ ATTEMPTS = [call_attempt(name) for name in CALLS] + [
     Attempt("lock-stays", "no_new_privs and the filter stay", KEEP_PRIVILEGES_OFF, control="escaped"),
     Attempt("proc-write", "/proc of the host can't be written", PROC_WRITE),
     Attempt("kernel-read", "the kernel's memory and log can't be read", KERNEL_READ, control="escaped as root"),
-    Attempt("sysfs", "/sys is empty", SYSFS, isolations=(NAMESPACES,), control="escaped"),
+    Attempt("sysfs", "/sys is empty", SYSFS, isolations=(NAMESPACES, CONTAINER), control="escaped"),
     Attempt("scheduling", "no higher priority", SCHEDULING, control="escaped as root"),
 ]

@@ -3,7 +3,7 @@
 
 The harness's configuration sets small sizes: 32 MiB of /tmp and of the workspace, 64 processes; memory is the default
 profile's 512 MiB."""
-from . import NAMESPACES, Attempt
+from . import CONTAINER, NAMESPACES, Attempt
 
 FULL = "the disk and the inode table can't be filled"
 PIDS = "the pid table can't be filled"
@@ -183,7 +183,7 @@ try:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 except (OSError, ValueError) as e:
     held(e)
-if core == (1, 1) and resource.getrlimit(resource.RLIMIT_CORE) != core:
+if not @CONTAINER@ and core == (1, 1) and resource.getrlimit(resource.RLIMIT_CORE) != core:
     escaped("the limit that keeps the host's crash handler away can be changed")
 """
 
@@ -263,9 +263,9 @@ def not_escaped(result, host):
 
 
 ATTEMPTS = [
-    Attempt("fill-disk", FULL, FILL_DISK, ends=("ok", "memory", "error"), judge=not_escaped, isolations=(NAMESPACES,)),
+    Attempt("fill-disk", FULL, FILL_DISK, ends=("ok", "memory", "error"), judge=not_escaped, isolations=(NAMESPACES, CONTAINER)),
     Attempt("fill-inodes", FULL, FILL_INODES, ends=("ok", "memory", "error", "timeout"), judge=not_escaped,
-            isolations=(NAMESPACES,)),
+            isolations=(NAMESPACES, CONTAINER)),
     Attempt("fork-many", PIDS, FORKS, ends=ENDS),
     Attempt("thread-many", PIDS, THREADS, ends=ENDS),
     Attempt("memory-one-block", MEMORY, ONE_BIG, ends=("memory",), judge=not_escaped),

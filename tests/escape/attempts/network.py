@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network: there is none, of any family, nor the sockets of the host."""
-from . import NAMESPACES, Attempt
+from . import CONTAINER, NAMESPACES, Attempt
 
 PROMISE = "no network: IPv4, IPv6, netlink, packet, vsock, abstract sockets of the host"
 
@@ -104,5 +104,5 @@ ATTEMPTS = [
     Attempt("abstract-socket", PROMISE, ABSTRACT, control="escaped"),
     Attempt("path-socket", PROMISE, PATH_SOCKET, control="escaped"),
     Attempt("look-up-names", PROMISE, NAMES),
-    Attempt("network-interfaces", PROMISE, INTERFACES, isolations=(NAMESPACES,), control="escaped"),
+    Attempt("network-interfaces", PROMISE, INTERFACES, isolations=(NAMESPACES, CONTAINER), control="escaped"),
 ]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other processes: not to be seen, signalled, traced or read, be they the host's, the zygote or another session."""
-from . import NAMESPACES, Attempt
+from . import CONTAINER, NAMESPACES, Attempt
 
 SEE = "the host's processes can't be seen"
 SIGNAL = "no process outside the session can be signalled"
@@ -13,7 +13,7 @@ escaped(others[:10]) if others else held("only pid %s" % pids)
 """
 
 SIGNAL_ALL = """
-mine = {os.getpid()}
+mine = {os.getpid()} | {int(thread) for thread in os.listdir("/proc/self/task")}
 reached = []
 for pid in list(range(1, 40000)) + [@VICTIM@, @SERVER@]:
     if pid in mine:
@@ -58,10 +58,13 @@ import platform
 number = {"x86_64": 101, "aarch64": 117}[platform.machine()]
 def trace_me():
     refused("PTRACE_TRACEME", number, 0, 0, 0, 0)
-in_child(trace_me)
+if not @CONTAINER@:  # who may not see another may trace its own children
+    in_child(trace_me)
+errors = REFUSED + ((errno.ESRCH,) if @CONTAINER@ else ())
 for name, pid in (("the victim", @VICTIM@), ("the server", @SERVER@), ("the parent", os.getppid()), ("pid 1", 1)):
     for request, code in (("PTRACE_ATTACH", 16), ("PTRACE_SEIZE", 0x4206)):
-        refused("%s %s" % (request, name), number, code, pid, 0, 0)
+        if pid != os.getpid() or not @CONTAINER@:
+            refused("%s %s" % (request, name), number, code, pid, 0, 0, errors=errors)
 """
 
 # A child of one's own: what is refused here is refused because of the call, not because of whom it meets.
@@ -121,10 +124,10 @@ escaped(found or environment) if found or secret in environment else held("nothi
 """
 
 ATTEMPTS = [
-    Attempt("see-processes", SEE, SEE_ALL, isolations=(NAMESPACES,), control="escaped"),
+    Attempt("see-processes", SEE, SEE_ALL, isolations=(NAMESPACES, CONTAINER), control="escaped"),
     Attempt("signal-all-pids", SIGNAL, SIGNAL_ALL, control="escaped"),
     Attempt("signal-victim", SIGNAL, SIGNAL_VICTIM),
-    Attempt("signal-everybody", SIGNAL, SIGNAL_EVERYBODY, isolations=(NAMESPACES,)),
+    Attempt("signal-everybody", SIGNAL, SIGNAL_EVERYBODY, isolations=(NAMESPACES, CONTAINER)),
     Attempt("ptrace", TRACE, PTRACE),
     Attempt("process-vm", TRACE, READ_CHILD, control="escaped"),
     Attempt("proc-of-others", SEE, PROC_OF_OTHERS, control="escaped"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's secrets: what its environment, its configuration and its command line hold never enters a guest."""
-from . import NAMESPACES, Attempt
+from . import CONTAINER, NAMESPACES, Attempt
 
 PROMISE = "the host's environment and secrets are not in a guest"
 
@@ -73,8 +73,8 @@ escaped(wrong) if wrong else held("%d mounts" % len(text.splitlines()))
 
 ATTEMPTS = [
     Attempt("environment", PROMISE, ENVIRONMENT, control="escaped"),
-    Attempt("memory-of-zygote", PROMISE, MEMORY),
-    Attempt("command-lines", PROMISE, COMMAND_LINES, isolations=(NAMESPACES,)),
-    Attempt("host-name", PROMISE, NAMES_OF_HOST, isolations=(NAMESPACES,), control="escaped"),
-    Attempt("mount-table", PROMISE, MOUNTS, isolations=(NAMESPACES,)),
+    Attempt("memory-of-zygote", PROMISE, MEMORY, alone=True),
+    Attempt("command-lines", PROMISE, COMMAND_LINES, isolations=(NAMESPACES, CONTAINER)),
+    Attempt("host-name", PROMISE, NAMES_OF_HOST, isolations=(NAMESPACES, CONTAINER), control="escaped"),
+    Attempt("mount-table", PROMISE, MOUNTS, isolations=(NAMESPACES, CONTAINER)),
 ]

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints what the conformance suite said of each backend, side by side: table.py testlog.json, as `meson test` wrote it."""
+import json
+import re
+import sys
+
+LINE = re.compile(r"^(not ok|ok) \d+ (?:- (\S+)|# SKIP (\S+))")
+REASON = re.compile(r"^# skipped \S+: (.*)")
+
+
+def outcomes(text):
+    """{test: "passed", "FAILED" or "skipped: why"} of one run."""
+    found, reason = {}, ""
+    for line in text.splitlines():
+        told, match = REASON.match(line), LINE.match(line)
+        if told:
+            reason = told.group(1)
+        elif match and match.group(3):
+            found[match.group(3)] = "skipped: " + (reason or "it does not say why")
+            reason = ""
+        elif match:
+            found[match.group(2)] = "passed" if match.group(1) == "ok" else "FAILED"
+    return found
+
+
+def read(path):
+    """{backend: its outcomes}, or a text where none ran."""
+    backends = {}
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            test = json.loads(line)
+            name = test["name"].rpartition("/")[2].rpartition(":")[2].strip()
+            if name.startswith("conformance ") and "suite" not in name:
+                found = outcomes(test.get("stdout", ""))
+                whole = re.search(r"# SKIP (.*)", test.get("stdout", ""))
+                if found or whole:
+                    backends[name.partition(" ")[2]] = found or whole.group(1)
+    return backends
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: table.py testlog.json")
+    backends = read(sys.argv[1])
+    names = list(dict.fromkeys(name for found in backends.values() if isinstance(found, dict) for name in found))
+    if not names:
+        sys.exit("no conformance suite ran")
+    width, notes = max(map(len, names)), []
+    print("%-*s  %s" % (width, "conformance", "  ".join("%-16s" % backend for backend in backends)).rstrip())
+    for name in names:
+        row = []
+        for backend, found in backends.items():
+            outcome = found.get(name, "-") if isinstance(found, dict) else "not run"
+            if outcome.startswith("skipped: "):
+                if outcome[9:] not in notes:
+                    notes.append(outcome[9:])
+                outcome = "skipped (%d)" % (notes.index(outcome[9:]) + 1)
+            row.append("%-16s" % outcome)
+        print(("%-*s  %s" % (width, name, "  ".join(row))).rstrip())
+    for number, note in enumerate(notes, 1):
+        print("(%d) %s" % (number, note))
+    for backend, found in backends.items():
+        if not isinstance(found, dict):
+            print("%s did not run: %s" % (backend, found))
+
+
+if __name__ == "__main__":
+    main()
