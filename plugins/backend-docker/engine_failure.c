@@ -148,6 +148,9 @@ int engine_unreachable(const struct engine_place *place, int code, const struct 
         case -EPROTO:
                 hint = check_tls(place);
                 break;
+        case -EHOSTUNREACH:
+                hint = "Check the name and the network: an engine is reached directly, without a proxy.";
+                break;
         case -ETIMEDOUT:
                 hint = "The engine hangs or is busy: look at its log, restart it, or allow more with the option timeout.";
                 break;

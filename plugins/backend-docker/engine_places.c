@@ -130,7 +130,8 @@ static int look(const struct sbx_host *host, struct engine_place *ret_places, si
         add(ret_places, max, &count, "Docker", "unix:///var/run/docker.sock");
         add(ret_places, max, &count, "rootless Docker", "unix://%s/docker.sock", runtime);
         if (home != NULL && home[0] == '/') {
-                add(ret_places, max, &count, "rootless Docker", "unix://%s/.docker/run/docker.sock", home);
+                add(ret_places, max, &count, "rootless Docker, in the home directory",
+                    "unix://%s/.docker/run/docker.sock", home);
                 add(ret_places, max, &count, "Docker Desktop", "unix://%s/.docker/desktop/docker.sock", home);
         }
         add(ret_places, max, &count, "Podman", "unix:///run/podman/podman.sock");

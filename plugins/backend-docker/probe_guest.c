@@ -13,6 +13,10 @@
 #define FRAME_HEAD 5
 #define FRAME_HELLO 0x01
 #define FRAME_READY 0x81
+#define FRAME_STDOUT 0x82
+#define FRAME_STDERR 0x83
+#define FRAME_MAX (1u << 20)
+#define WORDS_MAX 400 /* of what a worker writes that never gets ready */
 
 /* What a container of the runtime is made of. -ENOENT: it would have to be pulled or prepared first. */
 static int look_for(struct docker *docker, const struct docker_runtime *runtime, const struct sbx_call *call,
@@ -105,10 +109,42 @@ static int move_bytes(int fd, void *data, size_t size, bool out, uint64_t deadli
         return 0;
 }
 
-/* Says hello and waits for the head of the answer: the worker is there. */
-static int greet(int fd, const struct sbx_call *call) {
+/* The payload of a frame: the first of what it wrote is kept, made printable. */
+static int take_words(int fd, size_t size, char *words, uint64_t deadline_ns, int cancel_fd) {
+        size_t used = strlen(words);
+        int r = 0;
+
+        for (unsigned char c = 0; r == 0 && size > 0; size--) {
+                r = move_bytes(fd, &c, 1, false, deadline_ns, cancel_fd);
+                if (r == 0 && used + 1 < WORDS_MAX) {
+                        words[used++] = (char)(c >= 0x20 && c < 0x7F ? c : ' ');
+                        words[used] = '\0';
+                }
+        }
+        return r;
+}
+
+/* The head of the answer is enough: the worker is there. */
+static int wait_for_ready(int fd, char *words, uint64_t deadline_ns, int cancel_fd) {
+        unsigned char head[FRAME_HEAD];
+
+        for (;;) {
+                int r = move_bytes(fd, head, sizeof(head), false, deadline_ns, cancel_fd);
+                uint32_t size = head[0] | (uint32_t)head[1] << 8 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 24;
+
+                if (r < 0 || head[4] == FRAME_READY)
+                        return r;
+                if ((head[4] != FRAME_STDOUT && head[4] != FRAME_STDERR) || size > FRAME_MAX)
+                        return -EPROTO;
+                r = take_words(fd, size, words, deadline_ns, cancel_fd);
+                if (r < 0)
+                        return r;
+        }
+}
+
+static int greet(int fd, const struct sbx_call *call, char words[WORDS_MAX]) {
         static const char hello[] = "{\"protocol\": 1, \"session\": \"probe\", \"framed_output\": true}";
-        unsigned char out[FRAME_HEAD + sizeof(hello) - 1] = {sizeof(hello) - 1, 0, 0, 0, FRAME_HELLO}, in[FRAME_HEAD];
+        unsigned char out[FRAME_HEAD + sizeof(hello) - 1] = {sizeof(hello) - 1, 0, 0, 0, FRAME_HELLO};
         uint64_t deadline_ns = monotonic_ns() + READY_MS * UINT64_C(1000000);
         int cancel_fd = call != NULL ? call->cancel_fd : -1, flags = fcntl(fd, F_GETFL), r;
 
@@ -118,9 +154,7 @@ static int greet(int fd, const struct sbx_call *call) {
                 return -errno;
         memcpy(out + FRAME_HEAD, hello, sizeof(hello) - 1);
         r = move_bytes(fd, out, sizeof(out), true, deadline_ns, cancel_fd);
-        if (r == 0)
-                r = move_bytes(fd, in, sizeof(in), false, deadline_ns, cancel_fd);
-        return r < 0 ? r : in[4] == FRAME_READY ? 0 : -EPROTO;
+        return r < 0 ? r : wait_for_ready(fd, words, deadline_ns, cancel_fd);
 }
 
 static void run_guest(struct probe *probe) {
@@ -131,6 +165,7 @@ static void run_guest(struct probe *probe) {
         struct sbx_guest guest = {.struct_size = sizeof(guest), .control_fd = -1, .exit_fd = -1};
         struct docker *docker = probe->docker;
         uint64_t start = monotonic_ns();
+        char words[WORDS_MAX] = "";
         struct sbx_error err = {0};
         int r = docker_ops.guest_start(docker, &spec, probe->call, &guest, &err);
 
@@ -138,11 +173,12 @@ static void run_guest(struct probe *probe) {
                 probe_fail(probe, r, "a whole guest", &err);
                 return;
         }
-        r = greet(guest.control_fd, probe->call);
+        r = greet(guest.control_fd, probe->call, words);
         if (r < 0) {
                 sbx_error_set(&err, r, DOCKER_ORIGIN,
                               "Check that the image has what the runtime needs: Python 3.9 or newer",
-                              "a container was started, and its worker did not answer: %s", strerror(-r));
+                              "a container was started, and its worker did not get ready: %s",
+                              words[0] != '\0' ? words : strerror(-r));
                 probe_fail(probe, r, "a whole guest", &err);
         } else
                 probe_tell(probe, SBX_PROBE_OK, "a whole guest", NULL, "a container was ready after %.0f ms",

@@ -422,6 +422,7 @@ def test_chosen_places():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     failed(places(DOCKER_HOST="tcp://127.0.0.1:%d" % port)[0], errno.ECONNREFUSED, "dockerd -H tcp://")
+    failed(places(DOCKER_HOST="tcp://nobody.invalid:2375")[0], errno.EHOSTUNREACH, "nobody.invalid", "Check the name")
 
 
 def test_addresses_that_are_none():

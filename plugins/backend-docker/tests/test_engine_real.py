@@ -113,8 +113,10 @@ def _goes_away(kind, end):
         drained, echoed, asked = rest()
         # A stream that ended may be seen as its end, or as a reset.
         assert drained["end"] in (0, errno.ECONNRESET) and echoed["echo"] == 0, (drained, echoed)
-        assert asked["code"] in (errno.ENOENT, errno.ECONNREFUSED, errno.ECONNRESET), asked
-        assert "DOCKER_HOST: " in asked["message"] and asked["hint"], asked
+        # One that is stopped ends containers first, and answers meanwhile.
+        if "answer" not in asked or end is engines.Engine.kill:
+            assert asked["code"] in (errno.ENOENT, errno.ECONNREFUSED, errno.ECONNRESET), asked
+            assert "DOCKER_HOST: " in asked["message"] and asked["hint"], asked
         line, = run(engine.address, "info")
         assert line["code"] in (errno.ENOENT, errno.ECONNREFUSED) and "systemctl" in line["hint"], line
         engine.start()
@@ -122,11 +124,11 @@ def _goes_away(kind, end):
 
 
 def test_docker_that_is_killed():
-    _goes_away("docker", lambda engine: engine.kill())
+    _goes_away("docker", engines.Engine.kill)
 
 
 def test_docker_that_is_stopped():
-    _goes_away("docker", lambda engine: engine.stop())
+    _goes_away("docker", engines.Engine.stop)
 
 
 def test_an_engine_that_stands_still():
