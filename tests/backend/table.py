@@ -31,7 +31,7 @@ def read(path):
         for line in f:
             test = json.loads(line)
             name = test["name"].rpartition("/")[2].rpartition(":")[2].strip()
-            if name.startswith("conformance ") and "suite" not in name:
+            if re.match(r"conformance (local|docker|podman)\b", name):
                 found = outcomes(test.get("stdout", ""))
                 whole = re.search(r"# SKIP (.*)", test.get("stdout", ""))
                 if found or whole:
@@ -47,17 +47,19 @@ def main():
     if not names:
         sys.exit("no conformance suite ran")
     width, notes = max(map(len, names)), []
-    print("%-*s  %s" % (width, "conformance", "  ".join("%-16s" % backend for backend in backends)).rstrip())
+    rows = [["conformance", *backends]]
     for name in names:
-        row = []
-        for backend, found in backends.items():
+        row = [name]
+        for found in backends.values():
             outcome = found.get(name, "-") if isinstance(found, dict) else "not run"
             if outcome.startswith("skipped: "):
                 if outcome[9:] not in notes:
                     notes.append(outcome[9:])
                 outcome = "skipped (%d)" % (notes.index(outcome[9:]) + 1)
-            row.append("%-16s" % outcome)
-        print(("%-*s  %s" % (width, name, "  ".join(row))).rstrip())
+            row.append(outcome)
+        rows.append(row)
+    for first, *rest in rows:
+        print("  ".join([first.ljust(width)] + [text.ljust(16) for text in rest]).rstrip())
     for number, note in enumerate(notes, 1):
         print("(%d) %s" % (number, note))
     for backend, found in backends.items():
