@@ -88,7 +88,11 @@ def become_node(library, zygote, guests, control):
     os.environ["SBX_CONTROL_FD"] = str(control)
     os.environ["OPENSSL_CONF"] = "/dev/null"  # one that it may not read would keep it from starting
     os.set_inheritable(control, True)
-    os.execve(program, arguments, os.environ)
+    try:
+        os.execve(program, arguments, os.environ)
+    except OSError as error:
+        os.write(2, f"can't execute {program}: {error.strerror}".encode("utf-8", "replace"))
+        os._exit(126)
 
 
 def serve(library, zygote, worker, guests, control):
