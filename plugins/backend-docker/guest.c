@@ -112,13 +112,15 @@ static int make_report(struct docker_guest *guest, const struct container_wish *
         if (r < 0)
                 return r;
         if (!state.exists || !state.running) {
-                char words[RELAY_WORDS_MAX / 8], hint[SBX_ERROR_HINT_MAX];
+                char words[RELAY_WORDS_MAX / 8];
 
                 relay_line_words(guest->line, words, sizeof(words));
-                snprintf(hint, sizeof(hint), "It wrote: %.400s", words);
-                return sbx_error_set(err, -EIO, DOCKER_ORIGIN,
-                                     words[0] != '\0' ? hint : "Run `snipara-sandbox doctor`.",
-                                     "a container of %s ended as soon as it was started", wish->runtime->image);
+                return sbx_error_set(
+                        err, -EIO, DOCKER_ORIGIN,
+                        "The image must have python3, 3.9 or later (for bash: and bash; for node: node, 18 or "
+                        "later, instead). `snipara-sandbox doctor` runs a container to see what is wrong.",
+                        "a container of %s ended as soon as it was started%s%s", wish->runtime->image,
+                        words[0] != '\0' ? ": " : "", words);
         }
         r = container_report(guest->docker, wish, inspected, &guest->report, err);
         if (r == 0)
