@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why an engine can't be had, or did not do what it was asked, and what to type next. */
-#include <ctype.h>
-
 #include <snipara-sandbox/utf8.h>
 
 #include "engine_internal.h"
 
 #define SAID_MAX 640
+#define PATH_MAX_SHOWN 160
 
 /* What an engine says may quote anybody: one line of valid text. */
 static void repair(const char *data, size_t size, char *text, size_t capacity) {
@@ -92,15 +91,33 @@ static const char *hint_of(const struct engine *engine, int code, const char *te
         }
 }
 
+/* Without the query, and with ids as short as engines show them to people. */
+static void shorten(const char *path, char *text, size_t capacity) {
+        size_t size = strcspn(path, "?"), used = 0;
+
+        for (size_t i = 0; i < size && used + 1 < capacity; i++) {
+                size_t digits = i == 0 || path[i - 1] == '/' ? strspn(path + i, "0123456789abcdef") : 0;
+
+                if (digits == 64 && used + 12 < capacity) {
+                        memcpy(text + used, path + i, 12);
+                        used += 12;
+                        i += 63;
+                } else
+                        text[used++] = path[i];
+        }
+        text[used] = '\0';
+}
+
 int engine_refused(const struct engine *engine, const char *method, const char *path, unsigned status,
                    struct sbx_bytes body, struct sbx_error *err) {
-        int path_size = (int)strcspn(path, "?"), code = code_of(status);
-        char text[SAID_MAX];
+        char text[SAID_MAX], shown[PATH_MAX_SHOWN];
+        int code = code_of(status);
 
+        shorten(path, shown, sizeof(shown));
         said(body, text, sizeof(text));
-        return sbx_error_set(err, code, ENGINE_ORIGIN, hint_of(engine, code, text), "%s answered %u to %s %.*s: %s",
+        return sbx_error_set(err, code, ENGINE_ORIGIN, hint_of(engine, code, text), "%s answered %u to %s %s: %s",
                              engine->info.name[0] != '\0' ? engine->info.name : engine->info.place.address, status,
-                             method, path_size < 160 ? path_size : 160, path, text);
+                             method, shown, text);
 }
 
 /* A socket of the local engine, by its name. */

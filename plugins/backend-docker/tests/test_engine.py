@@ -164,6 +164,14 @@ def test_the_engines_words_are_repaired():
             assert len(line["message"]) < 1024 and "\x1b" not in line["message"], line
 
 
+def test_ids_are_shown_short():
+    name = "0123456789ab" + "c" * 52
+    for path, shown in (("/containers/%s/json" % name, "/containers/0123456789ab/json: no"), ("/x/" + name, "/x/0123456789ab: no"),
+                        ("/x/" + name + "d", "/x/" + name + "d: no"), ("/x/" + "y" * 300, "/x/" + "y" * 156 + ": no")):
+        with unix(reply('{"message": "no"}', status="404 Not Found")) as server:
+            failed(ask(server, "ask", "GET", path)[0], errno.ENOENT, shown)
+
+
 def test_a_full_disk_says_what_to_do():
     with unix(reply('{"message": "write /x: no space left on device"}', status="500 No")) as server:
         failed(ask(server, "ask", "POST", "/x")[0], errno.EIO, "docker system prune")
