@@ -156,14 +156,15 @@ int container_remove(struct docker *docker, const char *id, struct sbx_error *er
                              "the engine does not get done with removing the container %.12s", id);
 }
 
-int container_signal(struct docker *docker, const char *id, const char *signal, struct sbx_error *err) {
+int container_signal(struct docker *docker, const char *id, const char *signal, const struct sbx_call *call,
+                     struct sbx_error *err) {
         struct sbx_error cause = {0};
         char path[256], rest[64];
         int r;
 
         snprintf(rest, sizeof(rest), "/kill?signal=%s", signal);
         container_path(path, id, rest);
-        r = engine_ask(docker->engine, &(struct engine_request){.method = "POST", .path = path}, NULL, NULL, &cause);
+        r = engine_ask(docker->engine, &(struct engine_request){.method = "POST", .path = path}, call, NULL, &cause);
         if (r == -EBUSY || r == -ENOENT)
                 return sbx_error_set(err, -ESRCH, DOCKER_ORIGIN, NULL, "the container does not run");
         return r < 0 ? sbx_error_set(err, r, DOCKER_ORIGIN, cause.hint, "the container could not be signalled: %s",

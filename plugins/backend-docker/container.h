@@ -28,7 +28,8 @@ int container_explain(const struct docker *docker, int r, const char *what, cons
 int container_start(struct docker *docker, const char *id, const struct sbx_call *call, struct sbx_error *err);
 /* DELETE, force, with its volumes; gone already is 0. */
 int container_remove(struct docker *docker, const char *id, struct sbx_error *err);
-int container_signal(struct docker *docker, const char *id, const char *signal, struct sbx_error *err);
+int container_signal(struct docker *docker, const char *id, const char *signal, const struct sbx_call *call,
+                     struct sbx_error *err);
 
 struct container_state {
         bool exists, running, oom_killed;

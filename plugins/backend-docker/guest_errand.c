@@ -25,19 +25,20 @@ static bool is_closing(struct docker_guest *guest) {
 
 static void interrupt(struct docker_guest *guest) {
         struct docker *docker = guest->docker;
+        struct sbx_call call = call_for(guest, 0); /* a kill does not wait for it */
         struct sbx_error err = {0};
         int r;
 
         if (is_closing(guest))
                 r = -ESRCH;
         else if (guest_has_container(guest))
-                r = container_signal(docker, guest->container, "SIGINT", &err);
+                r = container_signal(docker, guest->container, "SIGINT", &call, &err);
         else
                 r = scope_signal(docker->scopes, guest->container, guest->payload, guest->mark, SIGINT, &err);
         /* A worker that was interrupted ends every other process, and with them what brings its input. */
         relay_line_renew(guest->line);
         relay_line_hold(guest->line, false);
-        if (r < 0 && r != -ESRCH)
+        if (r < 0 && r != -ESRCH && r != -ECANCELED)
                 docker_log(docker, SBX_LOG_WARNING, "code could not be interrupted: %s", err.message);
 }
 
