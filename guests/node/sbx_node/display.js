@@ -73,8 +73,8 @@ class Display {
     if (value === null || typeof value !== 'object') return false;
     if (!util.types.isProxy(value) && isBytes(value)) {
       const bytes = toBytes(value);
-      for (const [mime, magic] of MAGIC) if (magic.every((byte, at) => bytes[at] === byte)) return this.send(mime, bytes);
-      return false;
+      const known = MAGIC.find(([, magic]) => magic.every((byte, at) => bytes[at] === byte));
+      return known !== undefined && this.send(known[0], bytes);
     }
     const method = value[METHOD];
     if (typeof method !== 'function') return false;
@@ -86,7 +86,9 @@ class Display {
   // display(value), or display(data, 'image/png').
   display(value, mime) {
     if (typeof mime === 'string') {
-      if (!MIME.test(mime) || !this.send(mime, value)) throw new TypeError(`display: no ${mime} can be made of this value`);
+      if (!MIME.test(mime) || !this.send(mime, value)) {
+        throw new TypeError(`display: no ${mime} can be made of this value`);
+      }
       return undefined;
     }
     const asText = () => process.stdout.write(`${typeof value === 'string' ? value : describe(value)}\n`);

@@ -46,7 +46,8 @@ function ownProperty(value, name) {
 // Without what lies between the user's code and the machine: frames of the worker and of Node's inner parts.
 function strip(text) {
   const lines = text.split('\n');
-  const kept = lines.filter((line) => !FRAME.test(line) || !(line.includes(OURS) || /\(?node:(internal\/|vm:)/.test(line)));
+  const isInner = (line) => line.includes(OURS) || /\(?node:(internal\/|vm:)/.test(line);
+  const kept = lines.filter((line) => !FRAME.test(line) || !isInner(line));
   return kept.join('\n');
 }
 

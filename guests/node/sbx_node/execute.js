@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request at a time: begins it, waits for what it began, and tells how it ended. Everything that may run code of the
-// user's is a call of its own from the event loop, because an interrupt throws the whole call away.
+// One request at a time: begins it, waits for what it began, and tells how it ended. Everything that may run code of
+// the user's is a call of its own from the event loop, because an interrupt throws the whole call away.
 'use strict';
 
 // What the user's code makes of the global names is not our business.
@@ -159,7 +159,9 @@ class Executor {
     const { exitCode } = session;
     session.pending.mend();
     if (exitCode === 0) return 'ok';
-    if (exitCode !== undefined) return this.tell(current, new ExitError(`the code ended with exit code ${exitCode}`), 'error');
+    if (exitCode !== undefined) {
+      return this.tell(current, new ExitError(`the code ended with exit code ${exitCode}`), 'error');
+    }
     session.pending.drop();
     if (this.interrupts.takeMemory()) {
       return this.tell(current, new MemoryLimit('the session reached its memory limit'), 'memory');

@@ -134,8 +134,8 @@ class Channel {
     return readAll(this.readFd, size);
   }
 
-  // From now on `take(kind, payload)` is called for each frame, and `ended(error)` when the host closed its end (null), or broke the
-  // protocol.
+  // From now on `take(kind, payload)` is called for each frame, and `ended(error)` when the host closed its end (null),
+  // or broke the protocol.
   listen(take, ended) {
     const splitter = new Splitter(CAPS);
     const read = (chunk) => {

@@ -4,8 +4,8 @@
 // A thread of its own, the watcher, waits for the signal: the main thread's event loop does not run while JavaScript
 // does. It tells the main thread, which takes note if it is in its event loop. If it does not answer at once, it is in
 // the middle of the user's code: the watcher kills the processes that it may be waiting for, and has V8 end what runs,
-// through the inspector. That throws the whole stack away and leaves the event loop as it was; but what was in the queue
-// of promises is lost, which is why nothing of ours waits in it.
+// through the inspector. That throws the whole stack away and leaves the event loop as it was; but what was in the
+// queue of promises is lost, which is why nothing of ours waits in it.
 'use strict';
 
 // What the user's code makes of the global names is not our business.

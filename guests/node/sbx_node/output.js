@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard streams of our own: what is printed is in the pipe when print returns, so that a killed guest loses none of it
-// and it stands in order with what other processes print.
+// Standard streams of our own: what is printed is in the pipe when print returns, so that a killed guest loses none of
+// it and it stands in order with what other processes print.
 'use strict';
 
 // What the user's code makes of the global names is not our business.
@@ -52,7 +52,8 @@ class Streams {
   restore() {
     if (this.out === null || this.out.writableEnded || this.out.destroyed) this.out = new Output(1);
     if (this.err === null || this.err.writableEnded || this.err.destroyed) this.err = new Output(2);
-    if (this.in === null || this.in.readableEnded || this.in.destroyed || this.in.readableFlowing) this.in = new NoInput();
+    const used = this.in === null || this.in.readableEnded || this.in.destroyed || this.in.readableFlowing;
+    if (used) this.in = new NoInput();
     for (const [name, stream] of [['stdin', this.in], ['stdout', this.out], ['stderr', this.err]]) {
       const held = Object.getOwnPropertyDescriptor(process, name);
       if (held !== undefined && held.value === stream) continue;

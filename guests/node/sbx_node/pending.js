@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an execution has begun and will end by itself: timers, file and process operations. An execution waits for these
-// as a program of its own would; it does not wait for intervals, servers and connections, which go on in the background.
+// as a program of its own would; it does not wait for intervals, servers and connections, which go on in the
+// background.
 'use strict';
 
 // What the user's code makes of the global names is not our business.
@@ -36,8 +37,8 @@ class Pending {
     this.ours = new WeakSet(); // immediates of the worker itself; its timers have no reference
   }
 
-  // Is there something left to wait for? Node's own counts of timers and immediates are not asked: an interrupt that ends
-  // one of them leaves these too high.
+  // Is there something left to wait for? Node's own counts of timers and immediates are not asked: an interrupt that
+  // ends one of them leaves these too high.
   any() {
     for (const kind of getActiveResourcesInfo()) if (FINITE.has(kind)) return true;
     let found = false;

@@ -56,8 +56,8 @@ function killExcept(kept) {
   }
 }
 
-// `owned`: 'all': every process but the first of the namespace is the session's; 'others': all but the first, our parent
-// and we; 'none': only those that this process started are known to be.
+// `owned`: 'all': every process but the first of the namespace is the session's; 'others': all but the first, our
+// parent and we; 'none': only those that this process started are known to be.
 function killAll(owned) {
   if (owned === 'all') kill(-1);
   else if (owned === 'others') killExcept([1, process.ppid, process.pid]);

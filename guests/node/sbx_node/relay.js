@@ -40,7 +40,8 @@ class Relay {
       stream.on('data', (chunk) => this.channel.send(kind, null, chunk));
       stream.on('error', () => {});
     }
-    this.channel.listen((kind, content) => this.request(control, kind, content), (error) => this.end(error === null ? 0 : 1));
+    const ended = (error) => this.end(error === null ? 0 : 1);
+    this.channel.listen((kind, content) => this.request(control, kind, content), ended);
   }
 
   request(control, kind, content) {

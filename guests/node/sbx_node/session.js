@@ -54,8 +54,9 @@ class Session {
       if (isObject && (isModuleName(String(name)) || !String(name).endsWith('.json'))) modules.add(found);
       return found;
     };
-    const module = { exports: {}, id: '.', filename: parent, loaded: false, children: [], paths: native.resolve.paths('x') };
-    Object.assign(require, { resolve: native.resolve, cache: native.cache, extensions: native.extensions, main: module });
+    const { resolve, cache, extensions } = native;
+    const module = { exports: {}, id: '.', filename: parent, loaded: false, children: [], paths: resolve.paths('x') };
+    Object.assign(require, { resolve, cache, extensions, main: module });
     module.require = require;
     modules.add(module).add(module.exports);
     return {

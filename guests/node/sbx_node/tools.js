@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that the user's code makes back to the host: one at a time on the control stream, in the order in which they were
-// made. What they return is a promise.
+// Calls that the user's code makes back to the host: one at a time on the control stream, in the order in which they
+// were made. What they return is a promise.
 'use strict';
 
 // What the user's code makes of the global names is not our business.
@@ -46,8 +46,8 @@ function count(value, what) {
 function encode(value) {
   const bytes = dumpsValue(value, ARGUMENTS_MAX);
   if (bytes === null) {
-    throw new TypeError('arguments must be plain JSON values: null, booleans, finite numbers, strings, arrays and plain ' +
-      `objects, of at most ${ARGUMENTS_MAX >> 20} MiB`);
+    throw new TypeError('arguments must be plain JSON values: null, booleans, finite numbers, strings, arrays and ' +
+      `plain objects, of at most ${ARGUMENTS_MAX >> 20} MiB`);
   }
   return bytes;
 }
@@ -172,7 +172,8 @@ class Tools {
     const errors = told.map((item) => (item.response == null ? item.error ?? 'it failed' : null));
     const failed = errors.filter((error) => error !== null);
     if (failed.length === 0) return results;
-    throw new LLMError(`${failed.length} of ${results.length} queries failed; the first: ${failed[0]}`, results, errors);
+    const message = `${failed.length} of ${results.length} queries failed; the first: ${failed[0]}`;
+    throw new LLMError(message, results, errors);
   }
 
   async call(name, arguments_ = {}) {
@@ -188,7 +189,8 @@ class Tools {
   answer(value) {
     if (typeof value === 'string') return clean(value);
     const told = dumpsValue(value, ARGUMENTS_MAX);
-    return told !== null ? JSON.stringify(JSON.parse(told.toString('latin1'))) : cap(clean(String(value)), ARGUMENTS_MAX / 2);
+    if (told === null) return cap(clean(String(value)), ARGUMENTS_MAX / 2);
+    return JSON.stringify(JSON.parse(told.toString('latin1')));
   }
 
   async final(value) {
@@ -196,15 +198,18 @@ class Tools {
   }
 
   async finalVar(name) {
-    if (typeof name !== 'string') throw new TypeError('FINAL_VAR takes the name of a variable, as a string; FINAL takes a value');
+    if (typeof name !== 'string') {
+      throw new TypeError('FINAL_VAR takes the name of a variable, as a string; FINAL takes a value');
+    }
     for (const [known, value] of this.variables.entries()) {
       if (known !== name) continue;
       await this.request('FINAL_VAR', dumps({ variable_name: clean(name), value: this.answer(value) }));
       return;
     }
     const known = this.variables.names().slice(0, 5).join(', ');
-    throw new ReferenceError(`${cap(name, 100)} is not a variable of this session; there ${known ? `is ${known}` : 'are none'}. ` +
-      'FINAL takes a value itself.');
+    const there = known ? `there is ${known}` : 'there are none';
+    const shown = cap(clean(name), 100);
+    throw new ReferenceError(`${shown} is not a variable of this session; ${there}. FINAL takes a value itself.`);
   }
 
   // tools.NAME({...})

@@ -102,7 +102,8 @@ class Transform {
   }
 
   declaration(node) {
-    this.edits.replace(node.start, node.declarations[0].start, this.lines(node.start, node.declarations[0].start, 'void('));
+    const first = node.declarations[0].start;
+    this.edits.replace(node.start, first, this.lines(node.start, first, 'void('));
     this.declarators(node, node.kind === 'var' ? this.vars : this.fresh);
     const last = node.declarations[node.declarations.length - 1].end;
     this.edits.insert(last, ')');
@@ -226,7 +227,8 @@ class Transform {
     const last = body[body.length - 1];
     if (last?.type === 'ExpressionStatement') {
       this.edits.insert(last.start, ';return(');
-      this.edits.insert(this.source[last.end - 1] === ';' && last.end > last.expression.end ? last.end - 1 : last.end, ')');
+      const hasEnd = this.source[last.end - 1] === ';' && last.end > last.expression.end;
+      this.edits.insert(hasEnd ? last.end - 1 : last.end, ')');
     }
     const names = [...this.fresh, ...this.vars, ...this.functions];
     return {
@@ -263,8 +265,8 @@ function parse(source) {
   }
 }
 
-// {code, offset, functions, fresh, imports, names, setsResult}, or null when our parser does not know the syntax: V8 may, or
-// will say what is wrong. `code`: an expression whose value is the function to call.
+// {code, offset, functions, fresh, imports, names, setsResult}, or null when our parser does not know the syntax: V8
+// may, or will say what is wrong. `code`: an expression whose value is the function to call.
 function transform(source) {
   if (source.startsWith('#!')) source = `//${source.slice(2)}`;
   // `{a: 1}` is an object, not a block with a label.

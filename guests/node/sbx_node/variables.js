@@ -33,7 +33,8 @@ class Variables {
   declare(names, fresh) {
     for (const name of names) {
       const held = Object.getOwnPropertyDescriptor(globalThis, name);
-      if (held === undefined || (this.own.has(name) && !this.replaced.has(name) && fresh.includes(name))) this.make(name);
+      const isOurs = this.own.has(name) && !this.replaced.has(name);
+      if (held === undefined || (isOurs && fresh.includes(name))) this.make(name);
     }
   }
 
