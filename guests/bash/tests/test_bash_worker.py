@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from bash_guest import BashGuest
 from harness import CLEAR, FILE_LIST, FILE_READ, FILE_WRITE, GET, HELLO, SET, STDERR, STDOUT, Lost
 
-from sbx_bash import variables  # noqa: E402 - bash_guest says where it is
+from sbx_bash import processes, variables  # noqa: E402 - bash_guest says where it is
 
 MIB = 1 << 20
 
@@ -472,6 +472,8 @@ class FramedTest(BashTest):
 
 
 class ToolsTest(BashTest):
+    options = {"env": {"TMPDIR": tempfile.gettempdir()}}
+
     def setUp(self):
         super().setUp()
         self.calls = []
@@ -538,6 +540,13 @@ class ToolsTest(BashTest):
         self.assertIn("code mode is off", result["stderr"])
         self.answered("call_tool look >/dev/null")
         self.fails("call_tool look", 1)
+
+    def test_in_a_pipeline(self):
+        self.answered(
+            'for n in a b; do call_tool look path=$n | llm_query "$(cat)" | tr -d "\\n"; done >$TMPDIR/verdicts; '
+            'FINAL "$(cat $TMPDIR/verdicts; rm $TMPDIR/verdicts)"'
+        )
+        self.assertEqual(self.calls[-1], ("FINAL", {"answer": "adnuofbdnuof"}))
 
     def test_processes_that_are_left_behind(self):
         # The one that calls waits for a file, which is there once the next execution runs, without tools.
@@ -642,6 +651,25 @@ class InitTest(unittest.TestCase):
     def test_a_shell_that_is_gone(self):
         self.guest.start("kill -9 $$")
         self.assertRaises(Lost, self.guest.result, 20)
+
+
+class ProcessesTest(unittest.TestCase):
+    def test_found_in_proc_and_without_it(self):
+        script = "sleep 300 & sleep 300 & echo; wait"
+        with subprocess.Popen(
+            ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        ) as shell:
+            try:
+                shell.stdout.readline()
+                with open(f"/proc/{shell.pid}/task/{shell.pid}/children", encoding="ascii") as file:
+                    children = {int(process) for process in file.read().split()}
+                self.assertEqual(len(children), 2)
+                self.assertEqual(set(processes._session(shell.pid)), children)
+                self.assertEqual(set(processes._tree(shell.pid)), children)
+                processes.kill_others(shell.pid)
+                self.assertEqual(shell.wait(30), 0)
+            finally:
+                shell.kill()
 
 
 class DeclarationsTest(unittest.TestCase):
