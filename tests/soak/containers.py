@@ -122,6 +122,15 @@ class Life:
             raise Wrong("%s: %s ended as %s: %s" % (self.name, what, facts["end"], text[:500]))
 
     def live(self, seconds):
+        try:
+            self.spend(seconds)
+            if self.random.random() < 0.5:  # else its processes end with it
+                self.call(self.code("crash"))
+        finally:
+            self.client.call("destroy_session", {"session_id": self.name})
+            self.client.connection.close()
+
+    def spend(self, seconds):
         until = time.monotonic() + seconds
         self.step()
         while True:
@@ -131,12 +140,6 @@ class Life:
             if left <= 0:
                 break
             time.sleep(min(left, self.random.uniform(0, 2)))
-        if self.random.random() < 0.5:  # it ends with its processes, or after them
-            self.client.call("destroy_session", {"session_id": self.name})
-        else:
-            self.call(self.code("crash"))
-            self.client.call("destroy_session", {"session_id": self.name})
-        self.client.connection.close()
 
 
 # ---- what there is
