@@ -84,13 +84,15 @@ static int open_backend(struct images *images, struct sbx_error *err) {
         if (name == NULL)
                 r = choose(images, &name, err);
         if (r >= 0)
-                r = sbx_registry_get(images->parts.registry, name, SBX_PLUGIN_BACKEND, &images->call, &images->instance,
-                                     err);
+                r = sbx_registry_open(images->parts.registry, name, &images->instance, err);
         if (r < 0)
                 return r;
-        if (!has_images(images->instance))
+        if (!has_images(images->instance)) /* nothing needs to be started to say so */
                 return sbx_error_set(err, -EINVAL, "cli", "give --env the name of a backend that runs containers",
                                      "the backend %s has no images", name);
+        r = sbx_registry_get(images->parts.registry, name, SBX_PLUGIN_BACKEND, &images->call, &images->instance, err);
+        if (r < 0)
+                return r;
         images->ops = images->instance->ops;
         return 0;
 }
