@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The attempts to break out once more, from sessions of Node and Bash: the same programs as children of such a session, and
-some that are Node's or Bash's own. Prints TAP.
+"""The attempts to break out once more, from sessions of Node and Bash: the same programs as children of such a session,
+and some that are Node's or Bash's own. Prints TAP.
 
     run_languages.py [--build BUILD] [--only PART]
 
@@ -21,7 +21,8 @@ import harness  # noqa: E402
 
 CHUNK = 20
 # They take what belongs to the session itself for another's: here they are not its first process, and find its worker.
-OF_THE_FIRST_PROCESS = {"signal-all-pids", "signal-victim", "signal-everybody", "proc-1", "command-lines", "see-processes",
+OF_THE_FIRST_PROCESS = {"signal-all-pids", "signal-victim", "signal-everybody", "proc-1", "command-lines",
+                        "see-processes",
                         "read-descriptors"}
 MARK = "=== "
 
@@ -37,25 +38,38 @@ const never = (what, emitter, event) => new Promise((done) => {
 
 # Node's own ways: its bindings do not go through a program that could be missing.
 NODE = {
-    "a file of the host": "fails('read', () => fs.readFileSync('@CANARY@')); fails('stat', () => fs.statSync('@HOME@'))",
-    "files that tell of the host": "for (const f of ['/etc/shadow', '/proc/kcore', '/proc/1/root/@CANARY@', '/sys/kernel', '/dev/mem', "
-                                   "'/proc/sys/kernel/hostname']) fails(f, () => fs.readdirSync(f).join() || fs.readFileSync(f))",
-    "writing to the root": "for (const f of ['/x', '/usr/x', '/etc/x', '/run/sbx/x', '/run/sbx/guests/node/sbx_node/worker.js']) fails(f, () => fs.writeFileSync(f, 'x'))",
-    "tcp": "await never('tcp', net.connect(@TCP_PORT@, '127.0.0.1'), 'connect'); await never('tcp out', net.connect(@TCP_PORT@, '@ADDRESS@'), 'connect')",
+    "a file of the host": "fails('read', () => fs.readFileSync('@CANARY@')); fails('stat', () => "
+                          "fs.statSync('@HOME@'))",
+    "files that tell of the "
+    "host": "for (const f of ['/etc/shadow', '/proc/kcore', '/proc/1/root/@CANARY@', '/sys/kernel', '/dev/mem', "
+                                   "'/proc/sys/kernel/hostname']) fails(f, () => fs.readdirSync(f).join() || "
+                                   "fs.readFileSync(f))",
+    "writing to the root": "for (const f of ['/x', '/usr/x', '/etc/x', '/run/sbx/x', "
+                           "'/run/sbx/guests/node/sbx_node/worker.js']) fails(f, () => fs.writeFileSync(f, 'x'))",
+    "tcp": "await never('tcp', net.connect(@TCP_PORT@, '127.0.0.1'), 'connect'); await never('tcp out', "
+           "net.connect(@TCP_PORT@, '@ADDRESS@'), 'connect')",
     "listening": "await never('listen', net.createServer().listen(0), 'listening')",
-    "udp": "try { await never('udp', dgram.createSocket('udp4').bind(0), 'listening') } catch (e) { held(e.code ?? e.message) }",
-    "an abstract socket": "await never('abstract', net.connect({path: '\\0' + '@ABSTRACT@'.replace(/^\\\\0|^@/, '')}), 'connect')",
+    "udp": "try { await never('udp', dgram.createSocket('udp4').bind(0), 'listening') } catch (e) { held(e.code ?? "
+           "e.message) }",
+    "an abstract socket": "await never('abstract', net.connect({path: '\\0' + '@ABSTRACT@'.replace(/^\\\\0|^@/, "
+                          "'')}), 'connect')",
     "a socket by name": "await never('socket', net.connect('@SOCKET@'), 'connect')",
     "signals to the host": "for (const pid of [@VICTIM@, @SERVER@]) fails('kill ' + pid, () => process.kill(pid, 0))",
-    "other ids": "for (const f of ['setuid', 'setgid']) fails(f, () => process[f](0)); fails('groups', () => process.setgroups([0]))",
+    "other ids": "for (const f of ['setuid', 'setgid']) fails(f, () => process[f](0)); fails('groups', () => "
+                 "process.setgroups([0]))",
     "priority": "fails('priority', () => require('os').setPriority(0, -10))",
-    "devices": "const r = spawnSync('mknod', ['/tmp/d', 'c', '1', '1']); r.status === 0 ? escaped('mknod') : held('mknod ' + r.status)",
-    "new namespaces": "const r = spawnSync('unshare', ['-Ur', 'true']); r.status === 0 ? escaped('unshare') : held('unshare ' + (r.status ?? r.error?.code))",
+    "devices": "const r = spawnSync('mknod', ['/tmp/d', 'c', '1', '1']); r.status === 0 ? escaped('mknod') : "
+               "held('mknod ' + r.status)",
+    "new namespaces": "const r = spawnSync('unshare', ['-Ur', 'true']); r.status === 0 ? escaped('unshare') : "
+                      "held('unshare ' + (r.status ?? r.error?.code))",
     "the control stream in a child": "const r = spawnSync('sh', ['-c', 'ls /proc/self/fd'], {encoding: 'utf8'}); "
-                                     "r.stdout.trim().split(/\\s+/).some((n) => n > 3) ? escaped(r.stdout) : held('descriptors 0 to 3')",
+                                     "r.stdout.trim().split(/\\s+/).some((n) => n > 3) ? escaped(r.stdout) : "
+                                     "held('descriptors 0 to 3')",
     "secrets in the environment": "const text = JSON.stringify([process.env, process.argv, process.execArgv]); "
-                                  "text.includes([...'@TOKEN_REVERSED@'].reverse().join('')) ? escaped(text) : held('no secret')",
-    "what the machine is": "const text = fs.readdirSync('/').join(); require('os').hostname() === '@HOSTNAME@' ? escaped('hostname') : held(text)",
+                                  "text.includes([...'@TOKEN_REVERSED@'].reverse().join('')) ? escaped(text) : "
+                                  "held('no secret')",
+    "what the machine is": "const text = fs.readdirSync('/').join(); require('os').hostname() === '@HOSTNAME@' ? "
+                           "escaped('hostname') : held(text)",
 }
 
 BASH_PROLOGUE = """
@@ -66,15 +80,22 @@ fails() { local what=$1; shift; if out=$("$@" 2>&1); then escaped "$what: ${out:
 
 BASH = {
     "a file of the host": "fails read cat '@CANARY@'; if [[ -e @HOME@/secret ]]; then escaped test; else held test; fi",
-    "files that tell of the host": "for f in /etc/shadow /proc/kcore /proc/1/root/@CANARY@ /dev/mem /proc/sys/kernel/hostname; do fails $f cat $f; done",
-    "writing to the root": "for f in /x /usr/x /etc/x /run/sbx/x /run/sbx/guests/bash/x; do fails $f bash -c \"echo x > $f\"; done",
-    "tcp": "fails tcp bash -c 'exec 5<>/dev/tcp/127.0.0.1/@TCP_PORT@'; fails out bash -c 'exec 5<>/dev/tcp/@ADDRESS@/@TCP_PORT@'",
+    "files that tell of the "
+    "host": "for f in /etc/shadow /proc/kcore /proc/1/root/@CANARY@ /dev/mem /proc/sys/kernel/hostname; do fails $f "
+            "cat $f; done",
+    "writing to the root": "for f in /x /usr/x /etc/x /run/sbx/x /run/sbx/guests/bash/x; do fails $f bash -c \"echo "
+                           "x > $f\"; done",
+    "tcp": "fails tcp bash -c 'exec 5<>/dev/tcp/127.0.0.1/@TCP_PORT@'; fails out bash -c 'exec "
+           "5<>/dev/tcp/@ADDRESS@/@TCP_PORT@'",
     "udp": "fails udp bash -c 'exec 5<>/dev/udp/@ADDRESS@/@TCP_PORT@'",
     "signals to the host": "fails kill kill -0 @VICTIM@; fails kill kill -0 @SERVER@",
-    "limits": "fails 'more files' ulimit -Hn 100000; fails 'core files' ulimit -Hc unlimited; fails 'larger files' ulimit -Hf unlimited",
+    "limits": "fails 'more files' ulimit -Hn 100000; fails 'core files' ulimit -Hc unlimited; fails 'larger files' "
+              "ulimit -Hf unlimited",
     "devices": "fails mknod mknod /tmp/d c 1 1",
-    "new namespaces": "fails unshare unshare -Ur true; fails chroot chroot / true; fails mount mount -t tmpfs none /tmp",
-    "secrets in the environment": "token=$(echo @TOKEN_REVERSED@ | rev); if env | grep -q \"$token\"; then escaped env; else held env; fi",
+    "new namespaces": "fails unshare unshare -Ur true; fails chroot chroot / true; fails mount mount -t tmpfs none "
+                      "/tmp",
+    "secrets in the environment": "token=$(echo @TOKEN_REVERSED@ | rev); if env | grep -q \"$token\"; then escaped "
+                                  "env; else held env; fi",
 }
 
 
@@ -94,7 +115,8 @@ def node_code(chunk):
         if kind == "own":
             parts.append("await (async () => { %s })();" % text)
         else:
-            parts.append("spawnSync('/usr/bin/python3', ['-I', '-c', %s], {stdio: 'inherit', timeout: 60000});" % json.dumps(text))
+            parts.append("spawnSync('/usr/bin/python3', ['-I', '-c', %s], {stdio: 'inherit', timeout: "
+                         "60000});" % json.dumps(text))
     return "\n".join(parts)
 
 
@@ -143,7 +165,8 @@ class Tap:
 
 def run_language(tap, host, language, only):
     encode, own = LANGUAGES[language]
-    all_of_them = [("own", "%s: %s" % (language, name), filled(host, text)) for name, text in own.items() if only in name]
+    all_of_them = [("own", "%s: %s" % (language, name), filled(host, text)) for name,
+                   text in own.items() if only in name]
     all_of_them += [("same", attempt.name, host.program(attempt)) for attempt in same_programs(only)]
     for start in range(0, len(all_of_them), CHUNK):
         chunk = all_of_them[start:start + CHUNK]

@@ -38,16 +38,19 @@ class Language(Sandboxed):
 @unittest.skipIf(MAJOR < 18, f"no Node 18 or later in {', '.join(PLACES)}")
 class NodeTest(Language):
     def test_state_lasts(self):
-        told = self.results("node", "const a = 1; let b = {c: [2]}; function f() { return a + b.c[0] }", "console.log(f()); result = f() * 2")
+        told = self.results("node", "const a = 1; let b = {c: [2]}; function f() { return a + b.c[0] }",
+                            "console.log(f()); result = f() * 2")
         self.assertEqual([one["end"] for one in told], ["ok", "ok"])
         self.assertEqual((told[1]["stdout"], told[1]["result"], told[1]["isolation"]), ("3\n", "6", "namespaces"))
         self.assertGreater(told[1]["memory_peak_bytes"], 0)
 
     def test_it_is_in_the_jail(self):
         code = ("const os = require('os'), fs = require('fs');\n"
-                "result = [process.pid, process.getuid(), os.hostname(), process.cwd(), fs.readdirSync('/').includes('home'), process.env.HOME]")
+                "result = [process.pid, process.getuid(), os.hostname(), process.cwd(), "
+                "fs.readdirSync('/').includes('home'), process.env.HOME]")
         told = self.results("node", code)[0]
-        self.assertEqual(json.loads(told["result_json"]) if isinstance(told["result_json"], str) else told["result_json"],
+        self.assertEqual(json.loads(told["result_json"]) if isinstance(told["result_json"],
+                                                                       str) else told["result_json"],
                          [1, 65534, "sandbox", "/workspace", False, "/tmp"])
 
     def test_a_time_out_keeps_state(self):
@@ -56,13 +59,15 @@ class NodeTest(Language):
             self.assertEqual([(one["end"], one["state"]) for one in told], [("ok", "kept"), ("timeout", "kept")], loop)
 
     def test_errors(self):
-        for code, end, kind in (("null.x", "error", "TypeError"), ("process.exit(3)", "error", "ExitError"), ("process.exit(0)", "ok", None)):
+        for code, end, kind in (("null.x", "error", "TypeError"), ("process.exit(3)", "error", "ExitError"),
+                                ("process.exit(0)", "ok", None)):
             told = self.results("node", code)[0]
             self.assertEqual((told["end"], (told["error"] or {}).get("type")), (end, kind))
 
     def test_versions(self):
         self.assertEqual(self.results(f"node{MAJOR}", "result = process.version")[0]["result"], f"'v{NODE_VERSION}'")
-        self.fails(2, "exec", "--env", "local", "--language", "node" + ("22" if MAJOR != 22 else "20"), "-c", "1", says=("no runtime", NODE_VERSION))
+        self.fails(2, "exec", "--env", "local", "--language", "node" + ("22" if MAJOR != 22 else "20"), "-c", "1",
+                   says=("no runtime", NODE_VERSION))
 
     def test_one_outside_of_the_usual_places(self):
         directory = os.path.join(self.home, "node", "bin")
@@ -72,16 +77,19 @@ class NodeTest(Language):
             os.chmod(path, 0o755)
         program = os.path.join(directory, "node")
         for isolation in ("namespaces", "landlock"):
-            done = self.run_cli("exec", "--env", "local", "--set", f"local.node={program}", "--set", f"local.isolation={isolation}",
+            done = self.run_cli("exec", "--env", "local", "--set", f"local.node={program}", "--set",
+                                f"local.isolation={isolation}",
                                 "--language", "node", "-c", "process.execPath")
             self.assertEqual(done.stdout, f"'{program}'\n", done.stderr)
-        self.fails(2, "exec", "--env", "local", "--set", "local.node=/nowhere/node", "--language", "node", "-c", "1", says="/nowhere/node")
+        self.fails(2, "exec", "--env", "local", "--set", "local.node=/nowhere/node", "--language", "node", "-c", "1",
+                   says="/nowhere/node")
 
 
 @unittest.skipIf(shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") is None, "no bash")
 class BashTest(Language):
     def test_state_lasts(self):
-        told = self.results("bash", "a=1; f() { echo \"f $a\"; }; cd /tmp; export E=2", "f; pwd; env | grep ^E=", suffix="sh")
+        told = self.results("bash", "a=1; f() { echo \"f $a\"; }; cd /tmp; export E=2", "f; pwd; env | grep ^E=",
+                            suffix="sh")
         self.assertEqual([one["end"] for one in told], ["ok", "ok"])
         self.assertEqual(told[1]["stdout"], "f 1\n/tmp\nE=2\n")
 
@@ -95,7 +103,8 @@ class PythonTest(Language):
         told = self.results("python", "import sys; result = list(sys.version_info[:2])", suffix="py")[0]
         major, minor = re.findall(r"\d+", told["result"])
         self.assertEqual(self.results(f"python{major}.{minor}", "result = 1", suffix="py")[0]["end"], "ok")
-        self.fails(2, "exec", "--env", "local", "--language", f"python{major}.{int(minor) + 1}", "-c", "1", says=("no runtime", f"{major}.{minor}."))
+        self.fails(2, "exec", "--env", "local", "--language", f"python{major}.{int(minor) + 1}", "-c", "1",
+                   says=("no runtime", f"{major}.{minor}."))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interrupts and memory limits of the Node worker: whatever the code does, it stops, and the session keeps its state."""
+"""Interrupts and memory limits of the Node worker: whatever the code does, it stops, and the session keeps state."""
 
 import os
 import signal
@@ -28,11 +28,15 @@ BUSY = {
     "a loop in an interval": "setInterval(() => { for (;;); }, 1); await new Promise(() => {})",
     "a loop in an immediate": "setImmediate(() => { for (;;); }); await new Promise(() => {})",
     "a loop in a tick": "process.nextTick(() => { for (;;); }); await new Promise(() => {})",
-    "a loop in a file's callback": "require('fs').readFile('/dev/null', () => { for (;;); }); await new Promise(() => {})",
-    "a loop in an event": "const e = new (require('events'))(); e.on('x', () => { for (;;); }); setTimeout(() => e.emit('x'), 1); await new Promise(() => {})",
-    "a loop in a stream": "require('fs').createReadStream('/dev/zero').on('data', () => { for (;;); }); await new Promise(() => {})",
+    "a loop in a file's callback": "require('fs').readFile('/dev/null', () => { for (;;); }); await new Promise(() "
+                                   "=> {})",
+    "a loop in an event": "const e = new (require('events'))(); e.on('x', () => { for (;;); }); setTimeout(() => "
+                          "e.emit('x'), 1); await new Promise(() => {})",
+    "a loop in a stream": "require('fs').createReadStream('/dev/zero').on('data', () => { for (;;); }); await new "
+                          "Promise(() => {})",
     "a loop in a thenable": "await {then() { for (;;); }}",
-    "a loop in a generator": "await (async () => { for await (const a of (async function* () { for (;;) yield 1 })()); })()",
+    "a loop in a generator": "await (async () => { for await (const a of (async function* () { for (;;) yield 1 "
+                             "})()); })()",
     "a blocked thread": "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
     "a child that is waited for": "require('child_process').execSync('sleep 1000')",
     "a child of a child": "require('child_process').spawnSync('sh', ['-c', '(sleep 1000; true) | cat; true'])",
@@ -66,10 +70,12 @@ class InterruptTest(unittest.TestCase):
                 result = self.guest.run_interrupted(f"runs++;\n{code}", after=0.2)
                 self.assertEqual(result["end"], "interrupted", (what, result))
                 self.assertEqual(self.value("x"), "1")
-                self.assertEqual(self.value("await new Promise(r => setTimeout(() => setImmediate(r, runs), 1))"), str(number))
+                self.assertEqual(self.value("await new Promise(r => setTimeout(() => setImmediate(r, runs), 1))"),
+                                 str(number))
 
     def test_nothing_goes_on_after_it(self):
-        code = "var n = 0; setInterval(() => n++, 1); (async () => { for (;;) { n++; await new Promise(r => setTimeout(r, 1)) } })()"
+        code = ("var n = 0; setInterval(() => n++, 1); (async () => { for (;;) { n++; await new Promise(r => "
+                "setTimeout(r, 1)) } })()")
         self.assertEqual(self.guest.run_interrupted(code, after=0.1)["end"], "interrupted")
         before = self.value("n")
         time.sleep(0.1)
@@ -186,7 +192,8 @@ class MemoryTest(unittest.TestCase):
 
     def test_code_stops_at_its_limit_and_keeps_its_state(self):
         self.run_limited("var kept = 'yes', all")
-        for code in ("all = []; for (;;) all.push(Buffer.alloc(1 << 20, 1))", "all = []; for (;;) all.push({x: 'y'.repeat(10) + all.length})",
+        for code in ("all = []; for (;;) all.push(Buffer.alloc(1 << 20, 1))",
+                     "all = []; for (;;) all.push({x: 'y'.repeat(10) + all.length})",
                      "await null; all = []; for (;;) all.push(new Array(1000).fill(0.5))"):
             with self.subTest(code):
                 result = self.run_limited(code)
@@ -200,14 +207,16 @@ class MemoryTest(unittest.TestCase):
 
     def test_what_can_not_be_had_at_all(self):
         result = self.run_limited("new ArrayBuffer(2 ** 48)")
-        self.assertEqual(result["end"], "memory" if "allocation failed" in result["error"]["message"] else "error", result)
+        self.assertEqual(result["end"], "memory" if "allocation failed" in result["error"]["message"] else "error",
+                         result)
 
 
 class SignalTest(unittest.TestCase):
     @unittest.skipIf(FOUND < OLDEST, f"Node {OLDEST} or later is not here (SBX_TEST_NODE names one)")
     def test_signals_of_the_code_s_own(self):
         with Guest() as guest:
-            self.assertEqual(guest.run("setTimeout(() => { process.kill(process.pid, 'SIGINT'); for (;;); }, 100); await new Promise(() => {})")["end"], "interrupted")
+            self.assertEqual(guest.run("setTimeout(() => { process.kill(process.pid, 'SIGINT'); for (;;); }, 100); "
+                                       "await new Promise(() => {})")["end"], "interrupted")
             code = "await new Promise(r => { process.once('SIGUSR2', r); process.kill(process.pid, 'SIGUSR2') }); 1"
             self.assertEqual(guest.run(code)["value"], "1")
             os.kill(guest.process.pid, signal.SIGTERM)

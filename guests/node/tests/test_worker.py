@@ -9,7 +9,8 @@ import unittest
 
 from harness import OLDEST, Guest, python, version
 
-CLEAR, EXEC, FILE_LIST, FILE_READ, FILE_WRITE = python.CLEAR, python.EXEC, python.FILE_LIST, python.FILE_READ, python.FILE_WRITE
+CLEAR, EXEC = python.CLEAR, python.EXEC
+FILE_LIST, FILE_READ, FILE_WRITE = python.FILE_LIST, python.FILE_READ, python.FILE_WRITE
 GET, SET = python.GET, python.SET
 MIB = 1 << 20
 FOUND = version()
@@ -57,7 +58,8 @@ class ExecutionTest(GuestTest):
 
     def test_everything_can_be_declared_again(self):
         for _ in range(2):
-            self.run_ok("const a = 1, {b, c: [d]} = {b: 2, c: [3]}; class K { static v = 4 }; function f() { return 5 }")
+            self.run_ok("const a = 1, {b, c: [d]} = {b: 2, c: [3]}; class K { static v = 4 }; function f() { return "
+                        "5 }")
         self.assertEqual(self.value("[a, b, d, K.v, f()]"), "[ 1, 2, 3, 4, 5 ]")
         self.run_ok("let a; var b;")
         self.assertEqual(self.value("[a, b]"), "[ undefined, 2 ]")
@@ -72,7 +74,8 @@ class ExecutionTest(GuestTest):
         self.assertEqual(self.value("f.name"), "'f'")
 
     def test_var_of_blocks_and_loops_is_the_session_s(self):
-        self.run_ok("if (true) var q = 5; else var r = 6\nfor (var i = 0; i < 2; i++) { var z = i }\nfor (var [p] of [[1]]) p")
+        self.run_ok("if (true) var q = 5; else var r = 6\nfor (var i = 0; i < 2; i++) { var z = i }\nfor (var [p] of "
+                    "[[1]]) p")
         self.assertEqual(self.value("[q, r, i, z, p]"), "[ 5, undefined, 2, 1, 1 ]")
         self.run_ok("for (let j = 0; j < 2; j++) { const inner = j }")
         self.assertEqual(self.value("[typeof j, typeof inner]"), "[ 'undefined', 'undefined' ]")
@@ -104,8 +107,10 @@ class ExecutionTest(GuestTest):
         self.assertEqual(self.guest.run("export const five = 5; five")["value"], "5")
 
     def test_the_value_is_that_of_the_last_expression(self):
-        for code, value in (("1; 'two'", "'two'"), ("{a: 1, b: 2}", "{ a: 1, b: 2 }"), ("{a: 1}", "{ a: 1 }"), ("null", "null"),
-                            ("undefined", None), ("if (true) 5", None), ("// nothing", None), ("", None), ("x = 5;", "5"),
+        for code, value in (("1; 'two'", "'two'"), ("{a: 1, b: 2}", "{ a: 1, b: 2 }"), ("{a: 1}", "{ a: 1 }"), ("null",
+                                                                                                                "null"),
+                            ("undefined", None), ("if (true) 5", None), ("// nothing", None), ("", None), ("x = 5;",
+                                                                                                           "5"),
                             ("'use strict'", "'use strict'"), ("return 8", "8"), ("#!/usr/bin/env node\n9", "9"),
                             ("[1]\n// end", "[ 1 ]"), ("new Map([[1, {a: [2]}]])", "Map(1) { 1 => { a: [ 2 ] } }")):
             with self.subTest(code):
@@ -118,7 +123,8 @@ class ExecutionTest(GuestTest):
         self.assertNotIn("result", self.run_ok("1"))
         self.assertEqual(self.run_ok("result = 5")["json"], 5)
         self.assertEqual(self.run_ok("globalThis['res' + 'ult'] = 6")["json"], 6)
-        for code in ("undefined", "() => 1", "NaN", "10n", "new Date(0)", "new Map()", "2 ** 70", "'\\ud800'", "{'a\\0': 1}",
+        for code in ("undefined", "() => 1", "NaN", "10n", "new Date(0)", "new Map()", "2 ** 70", "'\\ud800'",
+                     "{'a\\0': 1}",
                      "Symbol('s')", "new Proxy({}, {})", "(() => { const a = []; a[0] = a; return a })()", "[,1]"):
             with self.subTest(code):
                 told = self.run_ok(f"result = ({code})")
@@ -144,30 +150,35 @@ class ExecutionTest(GuestTest):
         self.run_error("throw new Proxy(new Error('x'), {get() { throw 1 }})", "Proxy")
 
     def test_errors_of_callbacks_end_the_execution(self):
-        self.run_error("setTimeout(() => { throw new RangeError('in a timer') }, 5); await new Promise(() => {})", "RangeError")
+        self.run_error("setTimeout(() => { throw new RangeError('in a timer') }, 5); await new Promise(() => {})",
+                       "RangeError")
         self.run_error("Promise.reject(new TypeError('unhandled')); await new Promise(() => {})", "TypeError")
         self.assertEqual(self.value("1"), "1")
 
     def test_exit(self):
         self.run_ok("var before = 1; process.exit(); before = 2")
-        self.assertEqual(self.run_error("before = 3; process.exit(3)", "ExitError")["message"], "the code ended with exit code 3")
+        self.assertEqual(self.run_error("before = 3; process.exit(3)", "ExitError")["message"],
+                         "the code ended with exit code 3")
         self.run_error("try { process.exit(4) } catch { before = 4 } finally { before = 5 }", "ExitError")
         self.run_error("await null; process.exit(5)", "ExitError")
         self.assertEqual(self.value("before"), "3")
 
     def test_what_was_begun_is_waited_for(self):
         self.assertEqual(self.run_ok("setTimeout(() => console.log('later'), 30); 1")["stdout"], "later\n")
-        self.assertEqual(self.run_ok("require('fs').readFile('/dev/null', () => console.log('read'))")["stdout"], "read\n")
+        self.assertEqual(self.run_ok("require('fs').readFile('/dev/null', () => console.log('read'))")["stdout"],
+                         "read\n")
         code = "require('child_process').exec('echo child', (error, out) => process.stdout.write(out)); 1"
         self.assertEqual(self.run_ok(code)["stdout"], "child\n")
-        self.assertEqual(self.run_ok("setImmediate(() => process.nextTick(() => console.log('soon')))")["stdout"], "soon\n")
+        self.assertEqual(self.run_ok("setImmediate(() => process.nextTick(() => console.log('soon')))")["stdout"],
+                         "soon\n")
 
     def test_intervals_and_servers_are_not_waited_for(self):
         self.run_ok("var count = 0, every = setInterval(() => count++, 1); 1")
         self.run_ok("var server = require('net').createServer(c => c.end('hello')).listen('./socket'); 1")
         code = "await new Promise(r => require('net').connect('./socket').on('data', d => r(String(d))))"
         self.assertEqual(self.value(code), "'hello'")
-        self.assertEqual(self.value("await new Promise(r => setTimeout(r, 20)); clearInterval(every); server.close(); count > 0"), "true")
+        self.assertEqual(self.value("await new Promise(r => setTimeout(r, 20)); clearInterval(every); "
+                                    "server.close(); count > 0"), "true")
 
     def test_working_directory_and_environment_last(self):
         self.run_ok("require('fs').mkdirSync('d'); process.chdir('d'); process.env.MINE = 'x'")
@@ -182,7 +193,8 @@ class ExecutionTest(GuestTest):
         self.assertEqual(self.value(code), "0")
 
     def test_children_s_output_is_caught_and_the_control_stream_is_not_theirs(self):
-        code = "require('child_process').spawnSync('sh', ['-c', 'echo out; echo err >&2; ls /proc/self/fd | tail -n 1'], {stdio: 'inherit'}); 1"
+        code = ("require('child_process').spawnSync('sh', ['-c', 'echo out; echo err >&2; ls /proc/self/fd | tail -n "
+                "1'], {stdio: 'inherit'}); 1")
         result = self.run_ok(code)
         self.assertEqual((result["stdout"], result["stderr"]), ("out\n3\n", "err\n"))
 
@@ -206,7 +218,8 @@ class VariablesTest(GuestTest):
         return self.guest.request(GET, {"names": names})[0]["variables"]
 
     def test_get(self):
-        self.run_ok("var n = 1, s = 'ü', o = {a: [1]}, f = () => 1, big = 10n\nconst fs = require('fs'), os = await import('os')")
+        self.run_ok("var n = 1, s = 'ü', o = {a: [1]}, f = () => 1, big = 10n\nconst fs = require('fs'), os = await "
+                    "import('os')")
         told = self.get()
         self.assertEqual(set(told), {"n", "s", "o", "f", "big"})
         self.assertEqual(told["n"], {"type": "number", "repr": "1", "json": 1})
@@ -291,7 +304,8 @@ class DisplayTest(GuestTest):
     def test_images_and_bundles(self):
         png = b"\x89PNG\r\n\x1a\n"
         self.assertEqual(self.run_ok(f"display(Buffer.from('{png.hex()}', 'hex'))")["displays"], [("image/png", png)])
-        code = "const shown = {[Symbol.for('Jupyter.display')]: () => ({'text/html': '<b>ü</b>', 'text/plain': 'x'})}; shown"
+        code = ("const shown = {[Symbol.for('Jupyter.display')]: () => ({'text/html': '<b>ü</b>', 'text/plain': "
+                "'x'})}; shown")
         self.assertEqual(self.run_ok(code)["displays"], [("text/html", "<b>ü</b>".encode())])
         code = "({[Symbol.for('Jupyter.display')]: async () => ({'application/json': {a: 1}})})"
         self.assertEqual(self.run_ok(code)["displays"], [("application/json", b'{"a":1}')])
@@ -328,19 +342,25 @@ class ToolsTest(GuestTest):
              "llm_batch": {"results": [{"response": "2"}, {"response": "3"}]}})
         self.assertEqual(result["value"], "[ '1', '2', '3' ]")
         self.assertEqual(calls, [("llm_query", {"prompt": "ü?", "system": "s", "max_tokens": 5}),
-                                 ("llm_batch", {"queries": [{"query": "a"}, {"query": "b", "system": "t"}], "max_parallel": 2})])
+                                 ("llm_batch", {"queries": [{"query": "a"}, {"query": "b", "system": "t"}],
+                                                "max_parallel": 2})])
 
     def test_failed_queries(self):
-        result, _calls = self.answering("try { await llm_batch(['a', 'b']) } catch (e) { [e.name, e.results, e.errors].join('|') }",
-                                        {"llm_batch": {"results": [{"response": "2"}, {"response": None, "error": "x"}]}})
+        result, _calls = self.answering("try { await llm_batch(['a', 'b']) } catch (e) { [e.name, e.results, "
+                                        "e.errors].join('|') }",
+                                        {"llm_batch": {"results": [{"response": "2"}, {"response": None,
+                                                                                       "error": "x"}]}})
         self.assertEqual(result["end"], "ok")
         result, _calls = self.answering("await llm_query('a')", {"llm_query": ValueError("no budget")})
         self.assertEqual((result["error"]["type"], result["error"]["message"]), ("LLMError", "no budget"))
 
     def test_tools(self):
-        answers = {"add": {"content": [{"type": "text", "text": "3"}]}, "bad": {"content": [{"type": "text", "text": "why"}], "isError": True},
+        answers = {"add": {"content": [{"type": "text", "text": "3"}]}, "bad": {"content": [{"type": "text",
+                                                                                             "text": "why"}],
+                                                                                             "isError": True},
                    "whole": {"content": [], "structuredContent": {"a": 1}}}
-        result, calls = self.answering("[await tools.add({a: 1, b: 2}), await tools.whole(), (await call_tool('whole')).content]", answers)
+        result, calls = self.answering("[await tools.add({a: 1, b: 2}), await tools.whole(), (await "
+                                       "call_tool('whole')).content]", answers)
         self.assertEqual(result["value"], "[ 3, { a: 1 }, [] ]")
         self.assertEqual(calls[0], ("add", {"a": 1, "b": 2}))
         result, _calls = self.answering("await tools.bad()", answers)
@@ -349,9 +369,11 @@ class ToolsTest(GuestTest):
         self.assertEqual([arguments["a"] for _name, arguments in calls], [1, 2, 3])
 
     def test_answers_that_nobody_waits_for(self):
-        result, calls = self.answering("var x = {a: [1]}; FINAL_VAR('x'); FINAL('text'); 1", {"FINAL": None, "FINAL_VAR": None})
+        result, calls = self.answering("var x = {a: [1]}; FINAL_VAR('x'); FINAL('text'); 1", {"FINAL": None,
+                                                                                              "FINAL_VAR": None})
         self.assertEqual(result["value"], "1")
-        self.assertEqual(calls, [("FINAL_VAR", {"variable_name": "x", "value": '{"a":[1]}'}), ("FINAL", {"answer": "text"})])
+        self.assertEqual(calls, [("FINAL_VAR", {"variable_name": "x", "value": '{"a":[1]}'}), ("FINAL",
+                                                                                               {"answer": "text"})])
 
     def test_not_here(self):
         error = self.run_error("await tools.add({})", "ToolError")
@@ -373,7 +395,8 @@ class FramedTest(ExecutionTest):
     options = {"framed": True}
 
     def test_much_output(self):
-        result = self.run_ok("for (let i = 0; i < 30; i++) process.stdout.write('y'.repeat(1e5)); console.error('e'); 1")
+        result = self.run_ok("for (let i = 0; i < 30; i++) process.stdout.write('y'.repeat(1e5)); "
+                             "console.error('e'); 1")
         self.assertEqual((len(result["stdout"]), result["stderr"]), (3_000_000, "e\n"))
         self.assertTrue(all(len(frame[2]) <= MIB for frame in self.guest.frames))
 
