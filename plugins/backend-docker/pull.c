@@ -149,7 +149,7 @@ static int explain(const struct pull *pull, const struct docker *docker, const s
         case -EHOSTUNREACH:
                 snprintf(hint, sizeof(hint),
                          "Where there is a network: %s pull %.120s && %s save -o image.tar %.120s . Here: %s load -i "
-                         "image.tar . Or set docker_image to one of 'snipara-sandbox image list'.",
+                         "image.tar . Or set docker_image (or runtimes) to an image that is there.",
                          tool, pull->image, tool, pull->image, tool);
                 return sbx_error_set(err, code, DOCKER_ORIGIN, hint, "no registry can be reached for the image %s: %s",
                                      pull->image, problem);
