@@ -37,6 +37,18 @@ class _Framed(FileIO):
         return count
 
 
+class _FramedText(TextIOWrapper):
+    """Whose prints end with the interrupt that waited for them to be out."""
+
+    interrupts = None
+
+    def write(self, text):
+        count = super().write(text)
+        if self.interrupts.deferred:
+            self.interrupts.deliver()
+        return count
+
+
 class Streams:
     """The streams that every execution begins with."""
 
@@ -63,8 +75,13 @@ class Streams:
     def _writer(self, fd):
         # Lines go out as they are printed: they are seen while the code runs, stand in order with what subprocesses
         # print, and are not lost when the guest is killed.
-        raw = FileIO(fd, "wb", closefd=False) if self.pump is None else _Framed(fd, self)
-        return TextIOWrapper(BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        if self.pump is None:
+            raw = FileIO(fd, "wb", closefd=False)
+            return TextIOWrapper(BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        raw = BufferedWriter(_Framed(fd, self))
+        stream = _FramedText(raw, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        stream.interrupts = self.pump.interrupts
+        return stream
 
     def restore(self):
         """Undoes closed, replaced or redirected standard streams."""
@@ -106,11 +123,11 @@ class Streams:
 class Pump:
     """Turns what is written to two pipes into frames. A thread does it while the code runs."""
 
-    __slots__ = ("_channel", "_interrupts", "_lock", "_readers", "writers")
+    __slots__ = ("_channel", "_lock", "_readers", "interrupts", "writers")
 
     def __init__(self, channel, interrupts):
         self._channel = channel
-        self._interrupts = interrupts
+        self.interrupts = interrupts
         # What a print wrote must not be sent twice, nor be lost between the pipe and the frame.
         for function in (_Framed.write, Pump.drain_within, Pump.drain, Pump._forward):
             interrupts.protect(function)
@@ -152,11 +169,11 @@ class Pump:
             return  # the user's code closed our descriptors: its output ends here
 
     def drain_within(self):
-        """As drain(), in the middle of the user's code: an interrupt waits, since the host repeats it."""
+        """As drain(), in the middle of a print: an interrupt waits until it is out."""
         try:
             self.drain()
         except KeyboardInterrupt:
-            self._interrupts.deferred = True
+            self.interrupts.deferred = True
 
     def drain(self):
         """Sends what is in the pipes now."""
