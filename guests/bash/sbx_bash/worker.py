@@ -2,11 +2,11 @@
 """The worker's entry points and its loop: one request after another until the host closes the stream."""
 
 import os
-from errno import errorcode
 
-from sbx_guest import files, frames, jsontext
+from sbx_guest import frames, jsontext
 from sbx_guest import worker as python_worker
-from sbx_guest.text import class_name, safe_str
+from sbx_guest.requests import FileRequests, told_error
+from sbx_guest.text import safe_str
 
 from . import execute as execution
 from . import processes, variables
@@ -15,7 +15,6 @@ from .session import Session
 from .shell import Gone, Unusable
 
 PROTOCOL = 1
-_FILE_MAX = 64 << 20
 _UNUSABLE = 78  # EX_CONFIG of sysexits.h
 
 
@@ -66,7 +65,7 @@ def _introduction(session):
     }
 
 
-class Worker:
+class Worker(FileRequests):
     """Answers requests about one session."""
 
     def __init__(self, session):
@@ -76,9 +75,7 @@ class Worker:
             frames.GET: self._get,
             frames.SET: self._set,
             frames.CLEAR: self._clear,
-            frames.FILE_READ: self._file_read,
-            frames.FILE_WRITE: self._file_write,
-            frames.FILE_LIST: self._file_list,
+            **self.file_handlers(),
         }
 
     def loop(self):
@@ -108,10 +105,7 @@ class Worker:
             rest, blob = self.session.interruptible(function, *arguments)
         except (OSError, ValueError, MemoryError) as error:
             answer["end"] = "memory" if isinstance(error, MemoryError) else "error"
-            message = jsontext.clean(_message(error))
-            answer["error"] = {"type": class_name(type(error)), "message": message, "traceback": None}
-            if isinstance(error, OSError) and type(error.errno) is int and error.errno in errorcode:
-                answer["error"]["errno"] = errorcode[error.errno]
+            answer["error"] = told_error(error)
             return answer, b""
         answer.update(rest)
         return answer, blob
@@ -158,38 +152,6 @@ class Worker:
         answer = {}
         session.note_names(session.shell.run_own(), answer)
         return answer, b""
-
-    def _file_read(self, payload):
-        request = jsontext.loads(payload)
-        return self._guarded(request, self._read_file, request["path"], min(request["max_bytes"], _FILE_MAX))
-
-    def _read_file(self, path, max_bytes):
-        content = files.read(self.session.workspace, path, max_bytes)
-        return {"size": len(content)}, content
-
-    def _file_write(self, payload):
-        header, content = frames.split(payload)
-        request = jsontext.loads(header)
-        return self._guarded(request, self._write_file, request["path"], content)
-
-    def _write_file(self, path, content):
-        files.write(self.session.workspace, path, content)
-        return {"size": len(content)}, b""
-
-    def _file_list(self, payload):
-        request = jsontext.loads(payload)
-        return self._guarded(request, self._list_files, request["path"])
-
-    def _list_files(self, path):
-        found, truncated = files.listing(self.session.workspace, path)
-        return {"files": found, "truncated": truncated}, b""
-
-
-def _message(error):
-    """Text of an OSError with the path, which strerror alone lacks."""
-    if not isinstance(error, OSError) or error.strerror is None:
-        return safe_str(error, 4096)
-    return f"{error.strerror}: {error.filename!r}" if error.filename is not None else error.strerror
 
 
 def main():

@@ -4,18 +4,17 @@
 import gc
 import os
 import sys
-from errno import errorcode
 from time import monotonic
 
 from . import execute as execution
-from . import files, frames, jsontext, variables
+from . import frames, jsontext, variables
 from .interrupts import Interrupts
 from .limits import forbid_core_dumps
+from .requests import FileRequests, told_error
 from .session import Session, reseed
-from .text import bounded_repr, cap, class_name, safe_str
+from .text import bounded_repr, cap
 
 PROTOCOL = 1
-_FILE_MAX = 64 << 20
 _REAP_SECONDS = 1.0
 _LATER = ("awaiting", "codemode", "processes", "tracebacks")  # modules of ours that not every session needs
 
@@ -69,7 +68,7 @@ def _introduction():
     }
 
 
-class Worker:
+class Worker(FileRequests):
     """Answers requests about one session."""
 
     def __init__(self, session):
@@ -80,9 +79,7 @@ class Worker:
             frames.GET: self._get,
             frames.SET: self._set,
             frames.CLEAR: self._clear,
-            frames.FILE_READ: self._file_read,
-            frames.FILE_WRITE: self._file_write,
-            frames.FILE_LIST: self._file_list,
+            **self.file_handlers(),
         }
 
     def loop(self):
@@ -137,10 +134,7 @@ class Worker:
             answer["end"] = "interrupted"
         else:
             answer["end"] = "memory" if isinstance(error, MemoryError) else "error"
-        message = _os_message(error) if isinstance(error, OSError) else safe_str(error, 4096)
-        answer["error"] = {"type": class_name(type(error)), "message": jsontext.clean(message), "traceback": None}
-        if isinstance(error, OSError) and type(error.errno) is int and error.errno in errorcode:
-            answer["error"]["errno"] = errorcode[error.errno]
+        answer["error"] = told_error(error)
         return answer, b""
 
     def _get(self, payload):
@@ -171,38 +165,6 @@ class Worker:
         session = self.session
         session.names = variables.names(session.namespace)
         return {"names": session.names}
-
-    def _file_read(self, payload):
-        request = jsontext.loads(payload)
-        return self._guarded(request, self._read_file, request["path"], min(request["max_bytes"], _FILE_MAX))
-
-    def _read_file(self, path, max_bytes):
-        content = files.read(self.session.workspace, path, max_bytes)
-        return {"size": len(content)}, content
-
-    def _file_write(self, payload):
-        header, content = frames.split(payload)
-        request = jsontext.loads(header)
-        return self._guarded(request, self._write_file, request["path"], content)
-
-    def _write_file(self, path, content):
-        files.write(self.session.workspace, path, content)
-        return {"size": len(content)}, b""
-
-    def _file_list(self, payload):
-        request = jsontext.loads(payload)
-        return self._guarded(request, self._list_files, request["path"])
-
-    def _list_files(self, path):
-        found, truncated = files.listing(self.session.workspace, path)
-        return {"files": found, "truncated": truncated}, b""
-
-
-def _os_message(error):
-    """Text of an OSError with the path, which strerror alone lacks."""
-    if error.strerror is None:
-        return safe_str(error, 4096)
-    return f"{error.strerror}: {error.filename!r}" if error.filename is not None else error.strerror
 
 
 def main(serve=serve):

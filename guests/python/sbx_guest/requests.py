@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What workers of every language answer alike: requests about files, and errors of requests."""
+
+from errno import errorcode
+
+from . import files, frames, jsontext
+from .text import class_name, safe_str
+
+_FILE_MAX = 64 << 20
+
+
+def told_error(error):
+    """`error` of a result, for a request that failed with this exception."""
+    message = _os_message(error) if isinstance(error, OSError) else safe_str(error, 4096)
+    told = {"type": class_name(type(error)), "message": jsontext.clean(message), "traceback": None}
+    if isinstance(error, OSError) and type(error.errno) is int and error.errno in errorcode:
+        told["errno"] = errorcode[error.errno]
+    return told
+
+
+def _os_message(error):
+    """Text of an OSError with the path, which strerror alone lacks."""
+    if error.strerror is None:
+        return safe_str(error, 4096)
+    return f"{error.strerror}: {error.filename!r}" if error.filename is not None else error.strerror
+
+
+class FileRequests:
+    """The handlers of a worker that has a session with a workspace, and runs requests by ``_guarded``."""
+
+    def file_handlers(self):
+        """By the type of frame."""
+        return {
+            frames.FILE_READ: self._file_read,
+            frames.FILE_WRITE: self._file_write,
+            frames.FILE_LIST: self._file_list,
+        }
+
+    def _file_read(self, payload):
+        request = jsontext.loads(payload)
+        return self._guarded(request, self._read_file, request["path"], min(request["max_bytes"], _FILE_MAX))
+
+    def _read_file(self, path, max_bytes):
+        content = files.read(self.session.workspace, path, max_bytes)
+        return {"size": len(content)}, content
+
+    def _file_write(self, payload):
+        header, content = frames.split(payload)
+        request = jsontext.loads(header)
+        return self._guarded(request, self._write_file, request["path"], content)
+
+    def _write_file(self, path, content):
+        files.write(self.session.workspace, path, content)
+        return {"size": len(content)}, b""
+
+    def _file_list(self, payload):
+        request = jsontext.loads(payload)
+        return self._guarded(request, self._list_files, request["path"])
+
+    def _list_files(self, path):
+        found, truncated = files.listing(self.session.workspace, path)
+        return {"files": found, "truncated": truncated}, b""
