@@ -93,7 +93,7 @@ static void put_frame(int fd, uint8_t type, const char *json, const char *blob) 
 }
 
 /* Bytes until `wanted` is among them; the whole of it is left in `text` with NULs made visible. */
-static void read_until(int fd, const char *wanted, char text[ANSWER_MAX]) {
+static void read_until(const struct child *child, int fd, const char *wanted, char text[ANSWER_MAX]) {
         size_t have = 0;
 
         text[0] = '\0';
@@ -101,8 +101,14 @@ static void read_until(int fd, const char *wanted, char text[ANSWER_MAX]) {
                 struct pollfd one = {.fd = fd, .events = POLLIN};
                 ssize_t n = 0;
 
-                if (poll(&one, 1, WAIT_MS) <= 0 || (n = read(fd, text + have, ANSWER_MAX - 1 - have)) <= 0)
-                        fail_msg("\"%s\" was expected, and came: %s", wanted, text);
+                if (poll(&one, 1, WAIT_MS) <= 0 || (n = read(fd, text + have, ANSWER_MAX - 1 - have)) <= 0) {
+                        struct pollfd last = {.fd = child->err, .events = POLLIN};
+                        char words[4096] = "";
+
+                        n = poll(&last, 1, 1000) > 0 ? read(child->err, words, sizeof(words) - 1) : 0;
+                        words[n > 0 ? n : 0] = '\0';
+                        fail_msg("\"%s\" was expected, and came: %s; the worker's last words: %s", wanted, text, words);
+                }
                 for (ssize_t i = 0; i < n; i++)
                         if (text[have + (size_t)i] == '\0')
                                 text[have + (size_t)i] = '~';
@@ -124,7 +130,7 @@ static int finish(struct child *child) {
 static void greet(struct child *child, const struct payload *payload, char text[ANSWER_MAX]) {
         put(child->in, payload->bytes.data, payload->bytes.size);
         put_frame(child->in, 0x01, "{\"protocol\": 1, \"session\": \"t\", \"framed_output\": true}", NULL);
-        read_until(child->out, "}", text);
+        read_until(child, child->out, "}", text);
         assert_contains(text, "\"protocol\"");
 }
 
@@ -172,7 +178,7 @@ static void run(enum docker_family family, const char *code, const char *wanted)
         if (started) {
                 greet(&child, payload, text);
                 put_frame(child.in, 0x02, "{\"id\": 1, \"filename\": \"<execution>\"}", code);
-                read_until(child.out, wanted, text);
+                read_until(&child, child.out, wanted, text);
                 finish(&child);
         }
         payloads_free(payloads);
@@ -220,7 +226,7 @@ static void test_modules_of_the_workspace(void **unused) {
                 assert_true(start(payload, with_path ? more : NULL, &child));
                 greet(&child, payload, text);
                 put_frame(child.in, 0x02, "{\"id\": 1}", "import mine; print(mine.answer)");
-                read_until(child.out, "of the workspace", text);
+                read_until(&child, child.out, "of the workspace", text);
                 finish(&child);
         }
         remove_file("json.py");
@@ -241,7 +247,7 @@ static void test_the_workers_frames_have_names(void **unused) {
         assert_true(start(payload, NULL, &child));
         put(child.in, payload->bytes.data, payload->bytes.size);
         put_frame(child.in, 0x02, "{}", ""); /* not hello */
-        read_until(child.err, "the first frame is not", text);
+        read_until(&child, child.err, "the first frame is not", text);
         assert_int_not_equal(finish(&child), 0);
         /* The traceback has the user's frames alone: here is none. */
         assert_null(strstr(text, "/.sbx/"));
