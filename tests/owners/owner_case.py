@@ -100,12 +100,13 @@ class Case(unittest.TestCase):
                     XDG_RUNTIME_DIR=f"{self.home}/run", LC_ALL="C.UTF-8")
         return kept
 
-    def config_text(self, pool=0, **options):
+    def config_text(self, pool=0, grace="2s", **options):
         settings = {"engine": self.engine.address, "image": self.engine.image, "pull": "never", "workspace": "none"}
         settings.update(options)
         lines = ["%s = %s;" % (name.replace("__", "."), json.dumps(value)) for name, value in settings.items()]
-        return ('environment = "docker";\nplugins = ( { name = "docker"; plugin = "backend-docker"; pool = %d; %s } );\n'
-                % (pool, " ".join(lines)))
+        return ('environment = "docker";\ninterrupt_grace = "%s";\n'
+                'plugins = ( { name = "docker"; plugin = "backend-docker"; pool = %d; %s } );\n'
+                % (grace, pool, " ".join(lines)))
 
     def config(self, **options):
         path = self.project / "test.cfg"
