@@ -39,12 +39,15 @@ static struct payloads *open_payloads(struct sbx_host *host, struct sbx_host_sta
 
 /* As a container: an environment of its own, the work directory as workspace. */
 static bool start(const struct payload *payload, const char *const *more, struct child *child) {
-        char *environment[8] = {"SBX_CONTROL_FD=0,1", "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent",
-                                "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1"};
+        char path[PATH_MAX];
+        /* The PATH that it is found by: Python looks for its own files with it. */
+        char *environment[8] = {"SBX_CONTROL_FD=0,1", path, "HOME=/nonexistent", "LANG=C.UTF-8",
+                                "PYTHONDONTWRITEBYTECODE=1"};
         int in[2], out[2], err[2], count = 5;
         posix_spawn_file_actions_t actions;
         int r;
 
+        snprintf(path, sizeof(path), "PATH=%s", getenv("PATH"));
         for (; more != NULL && *more != NULL && count < 7; more++)
                 environment[count++] = (char *)(uintptr_t)*more;
         assert_int_equal(pipe2(in, O_CLOEXEC) + pipe2(out, O_CLOEXEC) + pipe2(err, O_CLOEXEC), 0);
