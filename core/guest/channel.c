@@ -159,10 +159,13 @@ static int receive_some(struct sbx_guest_process *guest, struct sbx_exchange *ex
                 return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
         size = recv(guest->handle.control_fd, input->data + input->size, input->capacity - 1 - input->size,
                     MSG_DONTWAIT);
-        if (size < 0)
-                return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -EPIPE;
-        if (size == 0)
+        if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+                return 0;
+        if (size < 0) /* a Unix socket is reset when it is closed with something to be read in it */
+                exchange->unread = exchange->unread || (errno == ECONNRESET && !exchange->heard);
+        if (size <= 0)
                 return -EPIPE;
+        exchange->heard = true;
         input->size += (size_t)size;
         input->data[input->size] = '\0';
         return take_frames(guest, exchange, err);

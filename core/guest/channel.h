@@ -31,10 +31,17 @@ struct sbx_exchange {
 
         enum sbx_stop stop; /* why the guest was interrupted */
         bool began;         /* at least one byte of the request was sent */
+        bool heard;         /* something has been received since */
+        bool unread;        /* the guest closed its stream before it had read the request, so nothing of it was done */
         bool reply_is_cut;  /* a part of the reply is out, and the rest is not */
         size_t sent;
         uint64_t kill_at_ns, next_interrupt_ns, next_cpu_check_ns;
 };
+
+/* Did nothing of the request happen, so that another guest may be asked? After -EPIPE. */
+static inline bool sbx_channel_untouched(const struct sbx_exchange *exchange) {
+        return !exchange->began || (exchange->unread && exchange->stop == SBX_STOP_NONE);
+}
 
 /* 0: the result came, and what had been written until then was read. -EPIPE: the guest closed its stream or died;
  * -EPROTO: it broke the protocol; -ETIMEDOUT: it did not stop within the grace period (`stop` tells why it should

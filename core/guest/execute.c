@@ -345,7 +345,7 @@ static int perform(struct sbx_guest_run *run, struct sbx_error *err) {
         struct sbx_error why = {0};
         int r = sbx_channel_run(run->guest, &run->exchange, &why);
 
-        if (r == -EPIPE && !run->exchange.began) {
+        if (r == -EPIPE && sbx_channel_untouched(&run->exchange)) {
                 sbx_guest_kill(run->guest);
                 return sbx_error_set(err, -ESRCH, SBX_GUEST_ORIGIN, NULL, "the guest is dead");
         }

@@ -275,6 +275,15 @@ static struct sbx_guest_process *pop(struct sbx_pool *pool) {
         return guest;
 }
 
+void sbx_pool_discard(struct sbx_pool *pool) {
+        struct sbx_guest_process *guest;
+
+        while ((guest = pop(pool)) != NULL)
+                sbx_guest_free(guest);
+        SBX_LOCKED(&pool->lock);
+        pthread_cond_signal(&pool->wake);
+}
+
 static bool has_limits(const struct sbx_limits *limits) {
         return limits->memory_bytes != 0 || limits->pids_max != 0 || limits->cpu_percent != 0;
 }

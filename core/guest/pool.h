@@ -21,6 +21,8 @@ void sbx_pool_free(struct sbx_pool *pool); /* ends the thread and the guests tha
  * fresh one. Dead pool guests are never handed out. */
 int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                   struct sbx_guest_process **ret_guest, struct sbx_error *err);
+/* Throws those that are ready away: one of them turned out to be dead, and what ended it may have ended them all. */
+void sbx_pool_discard(struct sbx_pool *pool);
 /* Before the first take; NULL: nobody measures. */
 void sbx_pool_measure(struct sbx_pool *pool, struct sbx_metrics *metrics);
 /* Begins to refill before the first take; returns at once. */

@@ -100,7 +100,7 @@ static int judge(struct sbx_exchange *exchange, const json_t *json, struct sbx_e
 /* The guest is of no use any more. */
 static int give_up(struct sbx_guest_process *guest, const struct sbx_exchange *exchange, int r, struct sbx_error *err) {
         sbx_guest_kill(guest);
-        if (r == -EPIPE && !exchange->began)
+        if (r == -EPIPE && sbx_channel_untouched(exchange))
                 return sbx_error_set(err, -ESRCH, SBX_GUEST_ORIGIN, NULL, "the guest is dead");
         if (r == -EPIPE)
                 return sbx_error_set(err, -ESRCH, SBX_GUEST_ORIGIN, NULL, "the guest died before it answered");

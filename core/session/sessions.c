@@ -142,6 +142,8 @@ int sbx_session_operate(struct sbx_sessions *sessions, const struct sbx_operatio
          * run of anything. */
         r = attempt(session, operation, call, &problem);
         if (r == -ESRCH) {
+                if (session->executions == 0) /* it was new: an engine has been restarted, say */
+                        sbx_pool_discard(session->backend->pool);
                 problem.code = 0;
                 r = attempt(session, operation, call, &problem);
         }

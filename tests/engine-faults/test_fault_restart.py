@@ -59,10 +59,10 @@ class Restart(Case):
     def test_killed_in_an_execution(self):
         with self.server(reconnect="5m") as server:
             self.works(server)
+            seen = {stream: stream.sent_down for stream in self.proxy.streams()}
             call = server.start_call("execute_python", {"code": FOREVER})
-            stream = self.proxy.streams()[0]
-            sent = stream.sent_up
-            self.assertTrue(wait_for(lambda: stream.sent_up > sent or stream.sent_up > 0))
+            self.assertTrue(wait_for(lambda: any(stream.sent_down > seen.get(stream, 1 << 62)
+                                                 for stream in self.proxy.streams())), "the execution does not begin")
             self.engine.kill()
             response = server.response()
             self.assertEqual(response["id"], call)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guests that lie: broken frames, wrong ids, floods, silence. The host ends them, tells why, and goes on. */
+#include <pthread.h>
+#include <sys/ioctl.h>
+
 #include "../test.h"
 
 #include <stdlib.h>
@@ -229,6 +232,57 @@ static void silence(void **state) {
         end(&scripted);
 }
 
+/* Closes the guest's end once a request lies in it, unread; `says` first. */
+struct leaver {
+        struct script_backend *script;
+        int waiting; /* bytes that lay there before */
+        const char *says;
+};
+
+static void *leave(void *data) {
+        struct leaver *leaver = data;
+        int there = leaver->waiting;
+
+        for (int i = 0; i < 20000 && there <= leaver->waiting; i++) {
+                usleep(1000);
+                assert_int_equal(ioctl(leaver->script->peer, FIONREAD, &there), 0);
+        }
+        if (leaver->says != NULL)
+                assert_int_equal(write(leaver->script->peer, leaver->says, strlen(leaver->says)), strlen(leaver->says));
+        close(leaver->script->peer);
+        leaver->script->peer = -1;
+        return NULL;
+}
+
+/* What was never read was not done: another guest may be asked. A guest that had said something may have. */
+static void leaves_without_reading(void **state) {
+        static const char *const said[] = {NULL, "x"};
+
+        for (size_t i = 0; i < 2; i++) {
+                struct scripted scripted;
+                struct leaver leaver = {.script = &scripted.script, .says = said[i]};
+                struct sbx_guest_execution execution = {
+                        .code = BYTES("x"), .output_max_bytes = MIB, .deadline_ns = sbx_clock_deadline_ms(20000)};
+                struct sbx_result *result = NULL;
+                pthread_t thread;
+                int r;
+
+                begin(&scripted);
+                scripted.script.open = true;
+                assert_int_equal(start(&scripted), 0);
+                assert_int_equal(ioctl(scripted.script.peer, FIONREAD, &leaver.waiting), 0);
+                assert_int_equal(pthread_create(&thread, NULL, leave, &leaver), 0);
+                r = sbx_guest_execute(scripted.guest, &execution, NULL, &result, &scripted.err);
+                pthread_join(thread, NULL);
+                assert_int_equal(r, said[i] == NULL ? -ESRCH : 0);
+                if (r == 0)
+                        assert_int_equal(result->end, SBX_END_LOST);
+                assert_false(sbx_guest_alive(scripted.guest));
+                sbx_result_free(result);
+                end(&scripted);
+        }
+}
+
 static void bad_handshakes(void **state) {
         static const struct {
                 const char *data, *says;
@@ -381,6 +435,7 @@ int main(void) {
                 cmocka_unit_test(results_of_other_requests),
                 cmocka_unit_test(deep_and_wide_json),
                 cmocka_unit_test(silence),
+                cmocka_unit_test(leaves_without_reading),
                 cmocka_unit_test(bad_handshakes),
                 cmocka_unit_test(bad_answers),
                 cmocka_unit_test(floods),

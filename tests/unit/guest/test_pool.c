@@ -144,6 +144,7 @@ static void dead_guests_are_not_handed_out(void **state) {
         struct plain_backend backend = {0};
         struct sbx_pool *pool = new_pool(&backend, 1);
         struct sbx_guest_process *guest;
+        unsigned ready = 0, size = 0;
 
         sbx_guest_free(take(pool, &plain_spec));
         wait_for_warm(&backend, 1);
@@ -153,6 +154,10 @@ static void dead_guests_are_not_handed_out(void **state) {
         assert_true(sbx_guest_alive(guest));
         check_value(guest, "1 + 1", "2");
         sbx_guest_free(guest);
+        wait_for_warm(&backend, 3);
+        sbx_pool_discard(pool);
+        sbx_pool_figures(pool, &ready, &size);
+        assert_true(ready == 0 || atomic_load(&backend.started) > 3); /* a new one is being made */
         sbx_pool_free(pool);
         assert_int_equal(atomic_load(&backend.closed), atomic_load(&backend.started));
 }

@@ -134,6 +134,9 @@ int sbx_pool_new(const struct sbx_instance *backend, const struct sbx_pool_runti
         return 0;
 }
 
+void sbx_pool_discard(struct sbx_pool *pool) {
+}
+
 void sbx_pool_free(struct sbx_pool *pool) {
         free(pool);
 }
