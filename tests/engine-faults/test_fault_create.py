@@ -48,7 +48,7 @@ class Create(Case):
         self.each_step_fails(faults.flood(), faults.flood_headers())
 
     def test_answers_that_never_come(self):
-        self.each_step_fails(faults.hang(), timeout="10s")
+        self.each_step_fails(faults.hang(), timeout="4s")
 
     def test_an_id_that_is_a_path(self):
         """What the engine calls a container goes into paths of further requests."""

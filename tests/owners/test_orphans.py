@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No container outlives its server, however that ends, and none of anybody else's is touched.
 
-SBX_KILLS: how many kills at random moments (default 12; 100 in the suite `slow`)."""
+SBX_KILLS: how many kills at random moments, of each engine (default 12; 50 in the suite `slow`)."""
 import os
 import random
 import signal
