@@ -146,15 +146,26 @@ void sbx_pool_measure(struct sbx_pool *pool, struct sbx_metrics *metrics) {
 }
 
 void sbx_pool_warm(struct sbx_pool *pool) {
+        pthread_mutex_lock(&lock);
         pool->warm = true;
+        pthread_mutex_unlock(&lock);
+}
+
+static bool is_warm(const struct sbx_pool *pool) {
+        bool warm;
+
+        pthread_mutex_lock(&lock);
+        warm = pool->warm;
+        pthread_mutex_unlock(&lock);
+        return warm;
 }
 
 int sbx_pool_ready(struct sbx_pool *pool, struct sbx_error *err) {
-        return pool->warm ? 0 : sbx_error_set(err, -EAGAIN, "fake", "Wait.", "not warm yet");
+        return is_warm(pool) ? 0 : sbx_error_set(err, -EAGAIN, "fake", "Wait.", "not warm yet");
 }
 
 void sbx_pool_figures(struct sbx_pool *pool, unsigned *ret_ready, unsigned *ret_size) {
-        *ret_ready = pool->warm ? 2 : 0;
+        *ret_ready = is_warm(pool) ? 2 : 0;
         *ret_size = 2;
 }
 
