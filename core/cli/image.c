@@ -58,16 +58,22 @@ static bool has_images(const struct sbx_instance *instance) {
 static int choose(struct images *images, const char **ret_name, struct sbx_error *err) {
         const struct sbx_config *config = images->parts.config;
         const char *configured = sbx_config_string(config, "environment"), *found = NULL;
+        struct sbx_error refused = {0}; /* why the first that could not be opened could not */
 
         for (size_t i = 0; i < sbx_config_plugin_count(config); i++) {
                 const struct sbx_plugin_entry *entry = sbx_config_plugin(config, i);
                 const struct sbx_instance *instance;
 
-                if (!is_backend(entry) || sbx_registry_open(images->parts.registry, entry->name, &instance, NULL) < 0 ||
+                if (!is_backend(entry) ||
+                    sbx_registry_open(images->parts.registry, entry->name, &instance, &refused) < 0 ||
                     !has_images(instance))
                         continue;
                 if (found == NULL || strcmp(entry->name, configured) == 0)
                         found = entry->name;
+        }
+        if (found == NULL && refused.code != 0) {
+                *err = refused;
+                return refused.code;
         }
         if (found == NULL)
                 return sbx_error_set(err, -ENOENT, "cli",

@@ -59,6 +59,13 @@ class Images(Case):
             self.assertEqual(set(row), {"id", "name", "runtime", "size", "created", "prepared", "in_use"})
         note(text)
 
+    def test_why_a_backend_is_refused(self):
+        """Its options are wrong: that is what has to be said, not that there is none."""
+        for words in ((), ("--env", "docker")):
+            done = self.run_cli("image", "build", *words, *self.settings(docker_workspace_install_extras="x;rm -rf /"))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn('workspace_install_extras: "x;rm -rf /" is no requirement', done.stderr)
+
     def test_build_and_prune(self):
         setup = self.settings(docker_workspace_setup="tests-only")
         rows = json.loads(self.ok("image", "build", "--json", *setup).stdout)
