@@ -5,7 +5,7 @@ import os
 
 from sbx_guest import frames, jsontext
 from sbx_guest import worker as python_worker
-from sbx_guest.requests import FileRequests, told_error
+from sbx_guest.requests import Requests, told_error
 from sbx_guest.text import safe_str
 
 from . import execute as execution
@@ -65,7 +65,7 @@ def _introduction(session):
     }
 
 
-class Worker(FileRequests):
+class Worker(Requests):
     """Answers requests about one session."""
 
     def __init__(self, session):
@@ -78,21 +78,8 @@ class Worker(FileRequests):
             **self.file_handlers(),
         }
 
-    def loop(self):
-        """Until the host closes the stream."""
-        channel = self.session.channel
-        while True:
-            frame = channel.receive()
-            if frame is None:
-                return
-            kind, payload = frame
-            if kind == frames.TOOL_RESULT:
-                continue  # nobody waits for it
-            answer, blob = self._handlers[kind](payload)
-            frame = payload = None
-            channel.send(frames.RESULT, jsontext.dumps(answer), blob)
-            answer = blob = None
-            processes.bury(self.session.shell.pid)
+    def _between(self):
+        processes.bury(self.session.shell.pid)
 
     def _exec(self, payload):
         header, source = frames.split(payload)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What workers of every language answer alike: requests about files, and errors of requests."""
+"""What workers in Python have in common, whatever language they serve: their loop, files, errors of requests."""
 
 from errno import errorcode
 
@@ -25,8 +25,28 @@ def _os_message(error):
     return f"{error.strerror}: {error.filename!r}" if error.filename is not None else error.strerror
 
 
-class FileRequests:
-    """The handlers of a worker that has a session with a workspace, and runs requests by ``_guarded``."""
+class Requests:
+    """A worker with a session that has a channel and a workspace.
+
+    It has ``_handlers`` by the type of frame, ``_guarded``, which runs a request, and ``_between``, which is called
+    while the host has the answer already.
+    """
+
+    def loop(self):
+        """Until the host closes the stream."""
+        channel = self.session.channel
+        while True:
+            frame = channel.receive()
+            if frame is None:
+                return
+            kind, payload = frame
+            if kind == frames.TOOL_RESULT:
+                continue  # nobody waits for it
+            answer, blob = self._handlers[kind](payload)
+            frame = payload = None
+            channel.send(frames.RESULT, jsontext.dumps(answer), blob)
+            answer = blob = None
+            self._between()
 
     def file_handlers(self):
         """By the type of frame."""

@@ -10,7 +10,7 @@ from . import execute as execution
 from . import frames, jsontext, variables
 from .interrupts import Interrupts
 from .limits import forbid_core_dumps
-from .requests import FileRequests, told_error
+from .requests import Requests, told_error
 from .session import Session, reseed
 from .text import bounded_repr, cap
 
@@ -68,7 +68,7 @@ def _introduction():
     }
 
 
-class Worker(FileRequests):
+class Worker(Requests):
     """Answers requests about one session."""
 
     def __init__(self, session):
@@ -81,22 +81,6 @@ class Worker(FileRequests):
             frames.CLEAR: self._clear,
             **self.file_handlers(),
         }
-
-    def loop(self):
-        """Until the host closes the stream."""
-        channel = self.session.channel
-        while True:
-            frame = channel.receive()
-            if frame is None:
-                return
-            kind, payload = frame
-            if kind == frames.TOOL_RESULT:
-                continue  # nobody waits for it
-            answer, blob = self._handlers[kind](payload)
-            frame = payload = None
-            channel.send(frames.RESULT, jsontext.dumps(answer), blob)
-            answer = blob = None
-            self._between()
 
     def _between(self):
         """While the host has the answer already."""
