@@ -23,8 +23,8 @@
 const struct sbx_option docker_option_table[] = {
         /* the engine */
         OPTION(STRING, "engine",
-               "Where the engine is: auto, unix:///path, or tcp://host:port. Unset: DOCKER_HOST or CONTAINER_HOST, else auto, which "
-               "looks for the sockets of Docker and Podman."),
+               "Where the engine is: auto, unix:///path, or tcp://host:port. Unset: DOCKER_HOST or CONTAINER_HOST, else "
+               "auto, which looks for the sockets of Docker and Podman."),
         OPTION(PATH, "tls.ca",
                "Certificates (PEM) that the engine's is checked against. Unset: DOCKER_CERT_PATH/ca.pem."),
         OPTION(PATH, "tls.certificate", "Certificate (PEM) shown to the engine. Unset: DOCKER_CERT_PATH/cert.pem."),
