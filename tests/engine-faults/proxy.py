@@ -230,8 +230,8 @@ class Exchange:
                     data = filter_down(stream, data)
                 if not data:
                     break
+                stream.sent_down += len(data)  # before: who has got an answer finds it counted
                 self.client.send(data)
-                stream.sent_down += len(data)
         except OSError:
             pass
         stream.cut()
@@ -252,8 +252,8 @@ class Exchange:
                     else:
                         self.upstream.sock.shutdown(socket.SHUT_WR)
                     return
-                self.upstream.send(data)
                 stream.sent_up += len(data)
+                self.upstream.send(data)
         except OSError:
             stream.cut()
 
