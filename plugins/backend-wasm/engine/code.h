@@ -69,9 +69,11 @@ struct wasm_code {
 
 /* ---- what generated code calls; the helper program exports these. Imports of WASI are `wasi_NAME`, see wasi.h ---- */
 
+#pragma GCC visibility push(default)
 _Noreturn void wasm_trap(struct wasm_instance *instance, enum wasm_trap trap);
 /* memory.grow: the old size in pages, or ~0: beyond the limit. */
 uint32_t wasm_memory_grow(struct wasm_instance *instance, uint32_t pages);
 /* Import "sbx" "interrupt_mark": around what a guest does to itself at bake time as an interrupt would (1 before, 2
  * after). The words that differ are what the engine stores to interrupt a running guest. */
 void sbx_interrupt_mark(struct wasm_instance *instance, uint32_t phase);
+#pragma GCC visibility pop

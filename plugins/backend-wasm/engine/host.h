@@ -46,7 +46,8 @@ struct wasm_host {
         bool baking;                 /* clocks stand still and random is a fixed sequence: the same image every time */
         uint64_t bake_random;
         sigjmp_buf trapped;
-        volatile sig_atomic_t inside; /* guest code is running */
+        volatile sig_atomic_t inside;      /* guest code is running */
+        volatile sig_atomic_t interrupted; /* an interrupt came that no waiting call has told of yet */
         uint32_t interrupt_count;
         struct wasm_interrupt_word interrupt[WASM_INTERRUPT_WORDS_MAX];
 };

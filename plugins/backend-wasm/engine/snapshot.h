@@ -32,6 +32,8 @@ int snapshot_restore(struct wasm_instance *instance, const void *data, size_t si
                      char *message, size_t message_size);
 
 /* ---- for the parts that write themselves ---- */
+struct snapshot_writer;
+struct snapshot_reader;
 int snapshot_put(struct snapshot_writer *writer, const void *data, size_t size);
 int snapshot_put_u32(struct snapshot_writer *writer, uint32_t value);
 int snapshot_put_u64(struct snapshot_writer *writer, uint64_t value);

@@ -45,6 +45,9 @@ void vfs_free(struct vfs *vfs);
  * survive neither a fork nor a restore: set anew. */
 void vfs_set_streams(struct vfs *vfs, int stdin_fd, int stdout_fd, int stderr_fd, int control_fd);
 void vfs_get_usage(const struct vfs *vfs, struct vfs_usage *ret_usage);
+/* For poll_oneoff: the host descriptor that stands behind a guest's, or -1: it is always ready (files, directories,
+ * streams without a host descriptor). WASI_EBADF: not open. */
+uint32_t vfs_host_fd(const struct vfs *vfs, uint32_t fd, int *ret_host_fd);
 
 /* ---- snapshots: entries, contents, open descriptors with their positions (also of files that were unlinked) ---- */
 struct snapshot_writer; /* snapshot.h */
