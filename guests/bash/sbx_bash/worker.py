@@ -79,7 +79,12 @@ class Worker(Requests):
         }
 
     def _between(self):
-        processes.bury(self.session.shell.pid)
+        session = self.session
+        if session.interrupts.fired:
+            # A bash that was stopped while it started something may bury nobody until it waits for a child.
+            session.interrupts.reset()
+            session.shell.run_own(b"( \\builtin : )\n")
+        processes.bury(session.shell.pid)
 
     def _exec(self, payload):
         header, source = frames.split(payload)
