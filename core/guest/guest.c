@@ -86,7 +86,7 @@ void sbx_guest_free(struct sbx_guest_process *guest) {
         free(guest);
 }
 
-static void cleanup_guest(struct sbx_guest_process **guest) {
+void sbx_guest_cleanup(struct sbx_guest_process **guest) {
         sbx_guest_free(*guest);
 }
 
@@ -178,7 +178,8 @@ static int take_ready(struct sbx_exchange *exchange, const struct sbx_frame *fra
                 return sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, "Update the guest's image to this release.",
                                      "the guest speaks version %lld of the protocol, not %d", (long long)protocol,
                                      SBX_GUEST_PROTOCOL);
-        return 1;
+        r = sbx_guest_take_names(guest, guest->info, err);
+        return r < 0 ? r : 1;
 }
 
 /* The last line that a worker that did not come up wrote, for the error. */
@@ -236,33 +237,49 @@ static int greet(struct sbx_guest_process *guest, const struct sbx_guest_spec *s
         return r;
 }
 
-int sbx_guest_start(const struct sbx_instance *backend, const struct sbx_logger *logger,
-                    const struct sbx_guest_spec *spec, const struct sbx_call *call,
-                    struct sbx_guest_process **ret_guest, struct sbx_error *err) {
-        __attribute__((cleanup(cleanup_guest))) struct sbx_guest_process *guest = calloc(1, sizeof(*guest));
-        struct sbx_guest started = {
-                .struct_size = sizeof(started), .control_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .exit_fd = -1};
-        int r;
+struct sbx_guest_process *sbx_guest_new(const struct sbx_instance *backend) {
+        struct sbx_guest_process *guest = calloc(1, sizeof(*guest));
 
         if (guest == NULL)
-                return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
+                return NULL;
         guest->backend = backend;
         guest->ops = backend->ops;
         guest->input = (struct sbx_buffer)SBX_BUFFER(INPUT_MAX);
         guest->report = (struct sbx_buffer)SBX_BUFFER(REPORT_MAX);
         guest->names = json_array();
-        if (guest->names == NULL)
-                return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
-        r = guest->ops->guest_start(backend->state, spec, call, &started, err);
-        if (r < 0)
-                return r;
-        guest->handle = started;
+        if (guest->names == NULL) {
+                sbx_guest_free(guest);
+                return NULL;
+        }
+        return guest;
+}
+
+int sbx_guest_adopt(struct sbx_guest_process *guest, const struct sbx_guest *started, const struct sbx_guest_spec *spec,
+                    const struct sbx_call *call, struct sbx_error *err) {
+        int r;
+
+        guest->handle = *started;
         guest->started = true;
         r = keep_report(guest, err);
         if (r == 0)
                 r = set_nonblocking(guest, err);
         if (r == 0)
                 r = greet(guest, spec, call, err);
+        return r;
+}
+
+int sbx_guest_start(const struct sbx_instance *backend, const struct sbx_logger *logger,
+                    const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                    struct sbx_guest_process **ret_guest, struct sbx_error *err) {
+        _cleanup_guest_ struct sbx_guest_process *guest = sbx_guest_new(backend);
+        struct sbx_guest started = SBX_GUEST_NONE;
+        int r;
+
+        if (guest == NULL)
+                return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
+        r = guest->ops->guest_start(backend->state, spec, call, &started, err);
+        if (r == 0)
+                r = sbx_guest_adopt(guest, &started, spec, call, err);
         if (r < 0)
                 return r;
         sbx_log(logger, SBX_LOG_DEBUG, "%s: guest %s is ready", backend->name, spec->label != NULL ? spec->label : "");

@@ -21,6 +21,18 @@ int sbx_guest_start(const struct sbx_instance *backend, const struct sbx_logger 
                     struct sbx_guest_process **ret_guest, struct sbx_error *err);
 void sbx_guest_free(struct sbx_guest_process *guest); /* kills it; NULL is fine */
 
+/* States, for backends whose features say so; else -ENOTSUP. The guest must be idle, and goes on as it was.
+ * fork: another guest with the same state. save: the state as bytes (-EFBIG: too many). restore: a
+ * guest with a state that was saved, maybe by another process; -EXDEV when it belongs to another image, -EINVAL when it
+ * is none. `ret_state` is empty, its maximum bounds the state. Both new guests have been greeted, like those of
+ * sbx_guest_start. */
+int sbx_guest_fork(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                   struct sbx_guest_process **ret_guest, struct sbx_error *err);
+int sbx_guest_save(struct sbx_guest_process *guest, const struct sbx_call *call, struct sbx_buffer *ret_state,
+                   struct sbx_error *err);
+int sbx_guest_restore(const struct sbx_instance *backend, const struct sbx_guest_spec *spec, struct sbx_bytes state,
+                      const struct sbx_call *call, struct sbx_guest_process **ret_guest, struct sbx_error *err);
+
 bool sbx_guest_alive(const struct sbx_guest_process *guest);
 /* JSON object text of the isolation report; lives as long as the guest. */
 struct sbx_bytes sbx_guest_report(const struct sbx_guest_process *guest);

@@ -21,6 +21,16 @@ struct sbx_guest_process {
         bool started, dead;
 };
 
+/* A guest of the backend that has not been started. */
+struct sbx_guest_process *sbx_guest_new(const struct sbx_instance *backend); /* NULL: -ENOMEM */
+/* It is what the backend has started: takes it over, and shakes hands. */
+int sbx_guest_adopt(struct sbx_guest_process *guest, const struct sbx_guest *started, const struct sbx_guest_spec *spec,
+                    const struct sbx_call *call, struct sbx_error *err);
+#define SBX_GUEST_NONE                                                                                                 \
+        { .struct_size = sizeof(struct sbx_guest), .control_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .exit_fd = -1 }
+void sbx_guest_cleanup(struct sbx_guest_process **guest);
+#define _cleanup_guest_ __attribute__((cleanup(sbx_guest_cleanup)))
+
 /* Kills it if need be, and remembers that it is dead. */
 void sbx_guest_kill(struct sbx_guest_process *guest);
 /* As the backend tells; zeroes when it can't. */

@@ -33,3 +33,9 @@ void sbx_output_free(struct sbx_output *output) {
 int sbx_output_append(struct sbx_output *output, const void *data, size_t size) {
         return sbx_buffer_append(&output->buffer, data, size);
 }
+
+void sbx_output_move(struct sbx_output *output, struct sbx_buffer *to) {
+        sbx_buffer_free(to);
+        *to = output->buffer;
+        output->buffer = (struct sbx_buffer)SBX_BUFFER(to->max);
+}

@@ -6,6 +6,7 @@
 
 #include <snipara-sandbox/plugin.h>
 
+#include "base/buffer.h"
 #include "config/config.h"
 
 struct sbx_registry;
@@ -105,4 +106,6 @@ struct sbx_buffer;
 int sbx_output_new(size_t max_bytes, struct sbx_output **ret_output);
 struct sbx_bytes sbx_output_bytes(const struct sbx_output *output);
 void sbx_output_free(struct sbx_output *output);
+/* Its content becomes that of a buffer; nothing is copied. */
+void sbx_output_move(struct sbx_output *output, struct sbx_buffer *to);
 int sbx_output_append(struct sbx_output *output, const void *data, size_t size);

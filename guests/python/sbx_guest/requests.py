@@ -29,7 +29,7 @@ class Requests:
     """A worker with a session that has a channel and a workspace.
 
     It has ``_handlers`` by the type of frame, ``_guarded``, which runs a request, and ``_between``, which is called
-    while the host has the answer already.
+    while the host has the answer already; and ``_greeted_again``, if its sessions can be forked or restored.
     """
 
     def loop(self):
@@ -42,11 +42,17 @@ class Requests:
             kind, payload = frame
             if kind == frames.TOOL_RESULT:
                 continue  # nobody waits for it
+            if kind == frames.HELLO:
+                self._greeted_again()
+                continue
             answer, blob = self._handlers[kind](payload)
             frame = payload = None
             channel.send(frames.RESULT, jsontext.dumps(answer), blob)
             answer = blob = None
             self._between()
+
+    def _greeted_again(self):
+        raise frames.ProtocolError("a second `hello`, and this worker's sessions are no copies")
 
     def file_handlers(self):
         """By the type of frame."""

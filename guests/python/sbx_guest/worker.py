@@ -82,6 +82,12 @@ class Worker(Requests):
             **self.file_handlers(),
         }
 
+    def _greeted_again(self):
+        """This is the copy of a session: it has what the session had, and random numbers of its own."""
+        reseed()
+        told = {**_introduction(), **self._names()}
+        self.session.channel.send(frames.READY, jsontext.dumps(told))
+
     def _between(self):
         """While the host has the answer already."""
         session = self.session

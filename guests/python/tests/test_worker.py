@@ -768,6 +768,16 @@ class StartTest(unittest.TestCase):
             guest.send(HELLO, {"protocol": 1, "session": "x"})
             self.assertEqual(guest.wait()[0], READY)
 
+    def test_greeted_again(self):
+        """As the copy of a session is: it has the variables, and other random numbers than where it comes from."""
+        with Guest() as guest:
+            guest.run("import random\nrandom.seed(1)\nx = 5")
+            guest.send(HELLO, {"protocol": 1, "session": "copy"})
+            kind, ready, _blob = guest.wait()
+            self.assertEqual((kind, ready["runtime"], ready["names"]), (READY, "python", ["x"]))
+            told = guest.run("(x, random.random() == random.Random(1).random())")
+            self.assertEqual(told["value"], "(5, False)")
+
     def test_end_of_stream_ends_it(self):
         with Guest(greet=False) as guest:
             guest.socket.shutdown(2)
