@@ -76,4 +76,7 @@ uint32_t wasm_memory_grow(struct wasm_instance *instance, uint32_t pages);
 /* Import "sbx" "interrupt_mark": around what a guest does to itself at bake time as an interrupt would (1 before, 2
  * after). The words that differ are what the engine stores to interrupt a running guest. */
 void sbx_interrupt_mark(struct wasm_instance *instance, uint32_t phase);
+/* Import "sbx" "stack_left": bytes of the native stack that wasm_call runs on which are free now, so that a guest can
+ * refuse recursion before it is a trap. */
+uint32_t sbx_stack_left(struct wasm_instance *instance);
 #pragma GCC visibility pop
