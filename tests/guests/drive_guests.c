@@ -82,8 +82,9 @@ static const struct {
         const char *name;
         int (*run)(const json_t *command, const struct sbx_call *call, json_t *answer, struct sbx_error *err);
 } commands[] = {
-        {"start", driver_start}, {"execute", driver_execute}, {"write", driver_write}, {"read", driver_read},
-        {"limit", driver_limit}, {"usage", driver_usage},     {"end", driver_end},
+        {"start", driver_start}, {"execute", driver_execute}, {"write", driver_write},     {"read", driver_read},
+        {"fork", driver_fork},   {"save", driver_save},       {"restore", driver_restore}, {"limit", driver_limit},
+        {"usage", driver_usage}, {"end", driver_end},
 };
 
 static int dispatch(const json_t *command, json_t *answer, struct sbx_error *err) {
