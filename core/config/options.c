@@ -42,7 +42,7 @@ const struct sbx_option sbx_core_options[] = {
                 "Directories that file tools may use; empty: the project directory alone."),
 
         /* sessions */
-        RANGE(INT, "max_sessions", "64", "sessions", 1, 4096, "Sessions that may exist at one time."),
+        RANGE(INT, "max_sessions", "64", "sessions", 1, 65536, "Sessions that may exist at one time."),
         RANGE(INT, "max_sessions_per_principal", "0", "sessions", 0, 4096,
               "Sessions that one client may have of them; 0: all."),
         RANGE(DURATION, "session_ttl", "30m", NULL, 0, 30 * 24 * HOUR,

@@ -194,8 +194,7 @@ static double seconds(uint64_t ns) {
 static int tell_stop(struct sbx_guest_run *run, bool killed) {
         const struct sbx_exchange *exchange = &run->exchange;
         uint64_t own_ns = run->request->deadline_ns, limit_ns;
-        const char *what = killed ? "it did not stop and was killed, so its variables are lost"
-                                  : "it was interrupted and its variables are kept";
+        const char *what = killed ? "it did not stop and was killed" : "it was interrupted and its variables are kept";
 
         run->result->end = exchange->stop == SBX_STOP_CANCELLED ? SBX_END_CANCELLED : SBX_END_TIMEOUT;
         if (exchange->stop == SBX_STOP_CANCELLED)

@@ -61,6 +61,12 @@ static const struct sbx_option backend_options[] = {
          .name = "pool_languages",
          .default_value = "python",
          .help = "Languages that they are kept ready for, so many each: python, node, bash, python3.12, ..."},
+        {.struct_size = sizeof(struct sbx_option),
+         .type = SBX_OPTION_ENUM,
+         .name = "checkpoint",
+         .default_value = "always",
+         .choices = "always|off",
+         .help = "Keep a copy of each session to go on with when its interpreter is ended; for backends that can."},
         {.name = NULL},
 };
 

@@ -91,6 +91,16 @@ void sbx_session_bury(struct sbx_session *session) {
         publish(session);
         sbx_reaper_bury(session->owner, guest);
         session->memory_peak_bytes = 0;
+        sbx_checkpoint_drop(session);
+}
+
+void sbx_session_replace(struct sbx_session *session, struct sbx_guest_process *guest) {
+        struct sbx_guest_process *old = session->guest;
+
+        session->guest = guest;
+        publish(session);
+        session->memory_peak_bytes = 0;
+        sbx_reaper_bury(session->owner, old);
 }
 
 static void note_death(struct sbx_session *session, const char *reason) {
@@ -104,22 +114,48 @@ static void note_death(struct sbx_session *session, const char *reason) {
         session->notice = sbx_buffer_steal(&text);
 }
 
+/* Said in place of an older notice: the state that it told of is the past, too. */
+static void note_rollback(struct sbx_session *session, const char *reason) {
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(4096);
+
+        if (sbx_buffer_printf(&text,
+                              "Session '%s' was rolled back to its checkpoint, the state after its execution %llu: %s. "
+                              "What ran since then is undone.",
+                              session->id, (unsigned long long)session->checkpoint_executions, reason) < 0)
+                return;
+        free(session->notice);
+        session->notice = sbx_buffer_steal(&text);
+}
+
 void sbx_session_settle(struct sbx_session *session, const char *reason) {
         if (session->guest != NULL && !sbx_guest_alive(session->guest)) {
-                note_death(session, reason);
-                sbx_session_bury(session);
+                if (sbx_checkpoint_use(session)) {
+                        note_rollback(session, reason);
+                } else {
+                        note_death(session, reason);
+                        sbx_session_bury(session);
+                }
         }
         publish(session);
 }
 
 /* ---- the guest ---- */
 
-static void make_label(const struct sbx_session *session, char *label, size_t size) {
-        snprintf(label, size, "s%llu-%.*s", (unsigned long long)session->number, LABEL_ID_MAX,
+void sbx_session_describe(const struct sbx_session *session, uint64_t memory_bytes, char label[SBX_SESSION_LABEL_SIZE],
+                          struct sbx_guest_spec *ret_spec) {
+        snprintf(label, SBX_SESSION_LABEL_SIZE, "s%llu-%.*s", (unsigned long long)session->number, LABEL_ID_MAX,
                  session->id[0] != '\0' ? session->id : "fresh");
         for (char *at = label; *at != '\0'; at++)
                 if (*at == ':' || *at == '@')
                         *at = '_';
+        *ret_spec = (struct sbx_guest_spec){
+                .struct_size = sizeof(*ret_spec),
+                .label = label,
+                .runtime = session->runtime.family,
+                .runtime_version = session->runtime.version[0] != '\0' ? session->runtime.version : NULL,
+                .limits = {.struct_size = sizeof(ret_spec->limits), .memory_bytes = memory_bytes},
+                .owner = session->principal,
+        };
 }
 
 static void measure_start(struct sbx_session *session) {
@@ -132,11 +168,8 @@ static void measure_start(struct sbx_session *session) {
 
 static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
                        struct sbx_error *err) {
-        char label[LABEL_ID_MAX + 32];
-        struct sbx_guest_spec spec = {.struct_size = sizeof(spec),
-                                      .label = label,
-                                      .runtime = session->runtime.family,
-                                      .owner = session->principal};
+        char label[SBX_SESSION_LABEL_SIZE];
+        struct sbx_guest_spec spec;
         struct sbx_call limited = *call;
         uint64_t latest = sbx_clock_deadline_ms(START_TIMEOUT_MS);
         const struct sbx_profile *profile = NULL;
@@ -144,10 +177,7 @@ static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const
 
         if (memory_bytes == 0 && sbx_profile_find(NULL, &profile, err) == 0)
                 memory_bytes = profile->memory_bytes;
-        make_label(session, label, sizeof(label));
-        if (session->runtime.version[0] != '\0')
-                spec.runtime_version = session->runtime.version;
-        spec.limits = (struct sbx_limits){.struct_size = sizeof(spec.limits), .memory_bytes = memory_bytes};
+        sbx_session_describe(session, memory_bytes, label, &spec);
         if (limited.deadline_ns == 0 || limited.deadline_ns > latest)
                 limited.deadline_ns = latest;
         r = sbx_pool_take(session->backend->pool, &spec, &limited, &session->guest, err);

@@ -52,6 +52,11 @@ int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *regis
         }
         pthread_mutex_init(&sessions->lock, NULL);
         r = sbx_cond_init(&sessions->reaper_wake);
+        if (r == 0) {
+                r = sbx_cond_init(&sessions->keeper_wake);
+                if (r < 0)
+                        pthread_cond_destroy(&sessions->reaper_wake);
+        }
         if (r < 0) {
                 pthread_mutex_destroy(&sessions->lock);
                 close(sessions->warm_stop_fd);
@@ -66,6 +71,7 @@ void sbx_sessions_free(struct sbx_sessions *sessions) {
         if (sessions == NULL)
                 return;
         sbx_warm_stop(sessions);
+        sbx_keeper_stop(sessions);
         sbx_reaper_stop(sessions);
         for (size_t i = 0; i < SBX_SESSION_BUCKETS; i++)
                 while (sessions->buckets[i] != NULL) {
@@ -80,6 +86,7 @@ void sbx_sessions_free(struct sbx_sessions *sessions) {
                 free(sessions->expired[i].id);
         }
         sbx_principals_free(sessions);
+        pthread_cond_destroy(&sessions->keeper_wake);
         pthread_cond_destroy(&sessions->reaper_wake);
         pthread_mutex_destroy(&sessions->lock);
         close(sessions->warm_stop_fd);
@@ -119,6 +126,8 @@ static int attempt(struct sbx_session *session, const struct sbx_operation *oper
         else
                 snprintf(reason, sizeof(reason), "its interpreter ended while %s", operation->what);
         sbx_session_settle(session, reason);
+        if (operation->on != SBX_ON_IDLE)
+                sbx_checkpoint_mark(session);
         sbx_session_call_end(session, call);
         return r;
 }
@@ -237,6 +246,8 @@ static void note_end(struct sbx_session *session, struct sbx_result *result) {
                  length > 0 ? " (" : "", (int)sbx_utf8_cut((struct sbx_bytes){result->error_message, length}, 300),
                  length > 0 ? result->error_message : "", length > 0 ? ")" : "");
         sbx_session_settle(session, reason);
+        if (session->guest != NULL)
+                result->state = SBX_STATE_ROLLED_BACK;
 }
 
 static void measure(struct sbx_metrics *metrics, const struct sbx_result *result) {

@@ -59,11 +59,15 @@ struct sbx_session {
         uint64_t last_used_ns, executions;
         char *isolation; /* of its guest; NULL: none runs */
         json_t *names;   /* of its variables; shared with the guest, read-only; NULL: none known */
+        bool unsaved;    /* it has changed since its checkpoint, and is to have a new one */
+        uint64_t unsaved_since_ns;
         bool unlisted;   /* nobody looked at its resources since they were told to have changed */
         struct sbx_artifacts artifacts;
 
         /* Belong to whoever has the turn. */
         struct sbx_guest_process *guest;
+        struct sbx_guest_process *checkpoint; /* a copy of the guest, idle; NULL: there is none */
+        uint64_t checkpoint_executions;       /* that the session had had when it was made */
         char *notice;                /* what the next result has to say; NULL: nothing */
         uint64_t memory_limit_bytes; /* the guest's hard limit */
         uint64_t memory_peak_bytes;  /* as last measured; 0: unknown */
@@ -123,6 +127,12 @@ struct sbx_sessions {
         bool reaper_runs, reaper_stop;
         struct sbx_guest_process *graves[8];
         unsigned grave_count;
+
+        /* The keeper: makes checkpoints of sessions. */
+        pthread_cond_t keeper_wake;
+        pthread_t keeper;
+        bool keeper_runs, keeper_stop;
+        unsigned unsaved; /* sessions that are to have one */
 
         /* The warm-up: brings the configured environment up before anybody asks for it. */
         pthread_t warmer;
@@ -225,10 +235,25 @@ void sbx_session_call_end(struct sbx_session *session, const struct sbx_call *ca
  * has, or the default profile's when it is started. */
 int sbx_session_ready(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
                       struct sbx_error *err);
-/* After the guest has run something: publishes what changed. When it died, `reason` goes into the next notice. */
+/* After the guest has run something: publishes what changed. When it died, the session goes on with its checkpoint, or
+ * has no guest; `reason` goes into the next notice. */
 void sbx_session_settle(struct sbx_session *session, const char *reason);
-/* Gives the guest, if there is one, to the reaper. */
+/* Gives the guest and the checkpoint, where there are such, to the reaper. */
 void sbx_session_bury(struct sbx_session *session);
+/* Another guest takes the place of the one that there is, which goes to the reaper. */
+void sbx_session_replace(struct sbx_session *session, struct sbx_guest_process *guest);
+/* What a guest of this session is started as. `spec` borrows from the session and from `label`. */
+#define SBX_SESSION_LABEL_SIZE 72
+void sbx_session_describe(const struct sbx_session *session, uint64_t memory_bytes, char label[SBX_SESSION_LABEL_SIZE],
+                          struct sbx_guest_spec *ret_spec);
+
+/* ---- checkpoint.c: for whoever has the turn, unless the name ends with _locked ---- */
+
+void sbx_checkpoint_mark(struct sbx_session *session); /* it has changed: one is made once the session is quiet */
+void sbx_checkpoint_saved_locked(struct sbx_session *session); /* none is to be made any more */
+bool sbx_checkpoint_use(struct sbx_session *session);          /* becomes the session's guest. False: there is none */
+void sbx_checkpoint_drop(struct sbx_session *session);
+void sbx_keeper_stop(struct sbx_sessions *sessions); /* waits for its thread; idempotent */
 
 /* ---- pools.c ---- */
 

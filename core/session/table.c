@@ -37,7 +37,8 @@ static void table_insert(struct sbx_sessions *sessions, struct sbx_session *sess
         *bucket = session;
 }
 
-static void table_remove(struct sbx_sessions *sessions, const struct sbx_session *session) {
+static void table_remove(struct sbx_sessions *sessions, struct sbx_session *session) {
+        sbx_checkpoint_saved_locked(session); /* the keeper looks in the table alone */
         for (struct sbx_session **at = bucket_of(sessions, session->principal, session->id); *at != NULL;
              at = &(*at)->next)
                 if (*at == session) {
@@ -87,6 +88,7 @@ void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *princi
 
 static void session_destroy(struct sbx_session *session) {
         sbx_guest_free(session->guest);
+        sbx_guest_free(session->checkpoint);
         sbx_artifacts_clear(session);
         json_decref(session->names);
         if (session->stop_fd >= 0)
@@ -388,6 +390,8 @@ void sbx_session_release(struct sbx_session *session) {
                 session->ended = true;
         }
         sbx_turn_pass_locked(session);
+        if (session->unsaved && session->references == 0)
+                pthread_cond_signal(&sessions->keeper_wake);
         unneeded = session->ended && session->references == 0;
         pthread_mutex_unlock(&sessions->lock);
         if (!unneeded)

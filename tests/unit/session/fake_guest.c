@@ -35,6 +35,7 @@ static int start_failure, limit_answer;
 static const struct sbx_option all_options[] = {{.name = "memory_max", .type = SBX_OPTION_SIZE}};
 static struct sbx_value values[] = {{.type = SBX_OPTION_SIZE}};
 static const struct sbx_settings settings_of_all = {.table = all_options, .count = 1, .values = values};
+static struct sbx_backend_ops operations = {.struct_size = sizeof(operations)};
 static struct sbx_module module = {.plugin = {.name = "backend-local"}};
 
 /* ---- control ---- */
@@ -55,6 +56,7 @@ void fake_guest_reset(void) {
         start_failure = limit_answer = 0;
         values[0].set = false;
         module.plugin.name = "backend-local";
+        operations.features = 0;
         pthread_mutex_unlock(&lock);
 }
 
@@ -70,6 +72,10 @@ void fake_guest_limit_answer(int code) {
 
 void fake_registry_plugin(const char *name) {
         module.plugin.name = name;
+}
+
+void fake_registry_can_fork(void) {
+        operations.features = SBX_BACKEND_FORK;
 }
 
 void fake_registry_memory_max(int64_t bytes) {
@@ -110,8 +116,9 @@ struct sbx_config *fake_config(const char *const *settings) {
 
 int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
                      const struct sbx_instance **ret_instance, struct sbx_error *err) {
-        static struct sbx_instance instances[] = {{.name = "local", .module = &module, .settings = &settings_of_all},
-                                                  {.name = "other", .module = &module, .settings = &settings_of_all}};
+        static struct sbx_instance instances[] = {
+                {.name = "local", .module = &module, .settings = &settings_of_all, .ops = &operations},
+                {.name = "other", .module = &module, .settings = &settings_of_all, .ops = &operations}};
 
         for (size_t i = 0; i < sizeof(instances) / sizeof(instances[0]); i++)
                 if (strcmp(instances[i].name, name) == 0) {
@@ -220,6 +227,26 @@ void sbx_guest_free(struct sbx_guest_process *guest) {
         json_decref(guest->names);
         json_decref(guest->files);
         free(guest);
+}
+
+int sbx_guest_fork(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                   struct sbx_guest_process **ret_guest, struct sbx_error *err) {
+        struct sbx_guest_process *copy = calloc(1, sizeof(*copy));
+        int r;
+
+        if (copy == NULL)
+                return SBX_NOMEM(err, "fake");
+        copy->alive = true;
+        copy->executions = guest->executions;
+        copy->names = json_copy(guest->names);
+        copy->files = json_copy(guest->files);
+        pthread_mutex_lock(&lock);
+        counts.started++;
+        counts.forked++;
+        r = enlist(copy);
+        pthread_mutex_unlock(&lock);
+        *ret_guest = copy;
+        return r;
 }
 
 bool sbx_guest_alive(const struct sbx_guest_process *guest) {

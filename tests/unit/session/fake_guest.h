@@ -24,7 +24,7 @@
 #include "guest/pool.h"
 
 struct fake_guest_counts {
-        unsigned started, freed, alive; /* guests */
+        unsigned started, freed, alive, forked; /* guests; those that were forked have been started, too */
         unsigned limits_set;
         uint64_t last_limit_bytes, last_soft_bytes, last_timeout_ms, last_start_memory_bytes;
         char last_runtime[96], last_owner[96]; /* of the guest that started last: "python", "python 3.12" */
@@ -37,4 +37,5 @@ void fake_guest_kill_all(void); /* every guest is dead, and nobody knows yet */
 /* A configuration of these settings alone ("name=value", NULL-terminated). Fails the program when it is refused. */
 struct sbx_config *fake_config(const char *const *settings);
 void fake_registry_memory_max(int64_t bytes); /* the option of all instances; 0: they have none */
+void fake_registry_can_fork(void);            /* all instances; until the next reset */
 void fake_registry_plugin(const char *name);  /* of all instances; the default is "backend-local" */
