@@ -36,6 +36,9 @@ enum zygote_message_type {
         ZYGOTE_SPAWN = 1,   /* + control, stdout, stderr, command, status page [, snapshot to restore] */
         ZYGOTE_RELEASE = 2, /* the server is done with a dead session; no answer */
         ZYGOTE_STATUS = 3,  /* of a dead session; answer: ZYGOTE_EXITED */
+        /* `pid`, as a session said it, is the copy with this `id`: if it is a child of the zygote that has no id yet, the
+         * answer is ZYGOTE_SPAWNED, else ZYGOTE_FAILED. */
+        ZYGOTE_ADOPT = 4,
         /* to the server */
         ZYGOTE_READY = 16,   /* jailed, requests are read; `text`: the report's layers (JSON array) in a memfd, 1 fd */
         ZYGOTE_SPAWNED = 17, /* + pidfd; `pid` */
@@ -58,12 +61,14 @@ struct zygote_message {
 };
 
 enum command_type {
-        COMMAND_FORK = 1, /* + control, stdout, stderr, command, status page of the copy; answer + pidfd, `pid` */
+        COMMAND_FORK = 1, /* + control, stdout, stderr, command, status page of the copy `id`; answer: `pid` */
         COMMAND_SAVE = 2, /* + a memfd to write to; answer: `size` */
-        COMMAND_REPLY = 16, /* `code`: 0 or negative errno */
+        /* `code`: 0 or negative errno; `id`: the command's. A session that was spawned with a snapshot sends one, with its
+         * own id, when it has taken it in or failed to. */
+        COMMAND_REPLY = 16,
 };
 
-/* The copy is a child of the zygote, too (CLONE_PARENT): it reaps and tells of it under `id`. */
+/* The copy is a child of the zygote, too (CLONE_PARENT), which gets to know its id by ZYGOTE_ADOPT. */
 struct command_message {
         uint32_t type;
         int32_t code;
