@@ -11,15 +11,17 @@
 
 #include <snipara-sandbox/types.h>
 
-/* Descriptors of the helper program at its start. */
+/* `sbx-wasm zygote` is the helper program. Its descriptors at its start; 0: /dev/null, 1 and 2: where what it prints by
+ * mistake goes. It ends when its socket is closed; whatever ends it ends every session. With namespaces, the process
+ * that was started only waits for the zygote, process 1 of the pid namespace; killing either ends all. */
 #define HELPER_SOCKET_FD 3
 #define HELPER_IMAGE_FD 4  /* expanded image, read-only */
 #define HELPER_CODE_FD 5   /* the guest's native code: loaded through /proc/self/fd before anything is given up */
-#define HELPER_CONFIG_FD 6 /* memfd: struct helper_config */
+#define HELPER_CONFIG_FD 6 /* memfd: struct helper_config, read from its start */
 
 struct helper_config {
         uint32_t struct_size;
-        uint32_t drop;    /* 1: become uid, gid first (the server is root) */
+        uint32_t drop; /* 1: become uid, gid first (the server is root) */
         uint32_t uid, gid;
         uint32_t namespaces; /* 0 off, 1 if they can be had, 2 required */
         uint32_t sessions_max;
@@ -32,18 +34,21 @@ struct helper_config {
 };
 
 enum zygote_message_type {
-        /* to the zygote */
-        ZYGOTE_SPAWN = 1,   /* + control, stdout, stderr, command, status page [, snapshot to restore] */
-        ZYGOTE_RELEASE = 2, /* the server is done with a dead session; no answer */
-        ZYGOTE_STATUS = 3,  /* of a dead session; answer: ZYGOTE_EXITED */
-        /* `pid`, as a session said it, is the copy with this `id`: if it is a child of the zygote that has no id yet, the
-         * answer is ZYGOTE_SPAWNED, else ZYGOTE_FAILED. */
-        ZYGOTE_ADOPT = 4,
+        /* to the zygote; SPAWN may be sent before READY has come */
+        ZYGOTE_SPAWN = 1, /* + control, stdout, stderr, command, status page [, snapshot to restore]; answer: SPAWNED or
+                             FAILED. A session that restores says how that went by a COMMAND_REPLY, and ends if it
+                             could not. */
+        ZYGOTE_RELEASE = 2, /* the server is done with a session: it is killed if it lives, and forgotten; no answer */
+        ZYGOTE_STATUS = 3,  /* answer: ZYGOTE_EXITED, also of one that lives */
+        ZYGOTE_ADOPT = 4,   /* the copy that COMMAND_FORK made of session `parent` becomes session `id`; `pid`: the one
+                               that   the parent told. Answer: as for SPAWN; only a process of the parent's is taken. Until
+                               then   the copy dies with its parent. */
         /* to the server */
-        ZYGOTE_READY = 16,   /* jailed, requests are read; `text`: the report's layers (JSON array) in a memfd, 1 fd */
+        ZYGOTE_READY = 16, /* jailed, requests are read. + a memfd: the report's layers but "memory" and "files", which
+                              can differ from session to session: a JSON array, read from its start */
         ZYGOTE_SPAWNED = 17, /* + pidfd; `pid` */
-        ZYGOTE_FAILED = 18,  /* `code`: negative errno; `text`, `hint` */
-        ZYGOTE_EXITED = 19,  /* `code`: 0..255, or -signal; INT32_MIN: unknown */
+        ZYGOTE_FAILED = 18,  /* `code`: negative errno; `text`, `hint`; before READY: the zygote ends */
+        ZYGOTE_EXITED = 19,  /* `code`: 0..255, or -signal; INT32_MIN: unknown, or it lives; `cpu_ns` if it is dead */
 };
 
 #define SPAWN_FDS 5
@@ -52,23 +57,25 @@ enum zygote_message_type {
 struct zygote_message {
         uint32_t type;
         int32_t code;
-        uint64_t id; /* of the session; the server counts */
-        uint64_t memory_max;
-        int32_t pid;
+        uint64_t id;         /* of the session; the server counts, and uses none twice */
+        uint64_t memory_max; /* SPAWN: bytes that the status page's value can't exceed; 0: the configuration's */
+        uint64_t parent;     /* ADOPT */
+        uint64_t cpu_ns;     /* EXITED: user and system */
+        int32_t pid;         /* in the zygote's pid namespace; "Pid" in the pidfd's fdinfo is the server's own number */
         uint32_t reserved;
         char text[512];
         char hint[256];
 };
 
 enum command_type {
-        COMMAND_FORK = 1, /* + control, stdout, stderr, command, status page of the copy `id`; answer: `pid` */
-        COMMAND_SAVE = 2, /* + a memfd to write to; answer: `size` */
-        /* `code`: 0 or negative errno; `id`: the command's. A session that was spawned with a snapshot sends one, with its
-         * own id, when it has taken it in or failed to. */
-        COMMAND_REPLY = 16,
+        COMMAND_FORK = 1,   /* + control, stdout, stderr, command, status page of the copy; answer: `pid`, for ADOPT */
+        COMMAND_SAVE = 2,   /* + an empty memfd to write to; answer: `size` */
+        COMMAND_REPLY = 16, /* `code`: 0 or negative errno, with `text` */
 };
 
-/* The copy is a child of the zygote, too (CLONE_PARENT), which gets to know its id by ZYGOTE_ADOPT. */
+/* A session can't make processes: its RLIMIT_NPROC is soft 0. For COMMAND_FORK the server raises the soft limit to the
+ * hard one (prlimit), and sets it back to 0 when the answer has come; the copy sets its own. If anything of it fails,
+ * the server kills the parent, too. */
 struct command_message {
         uint32_t type;
         int32_t code;
