@@ -6,6 +6,10 @@ import asyncio
 _ROUNDS = 5  # of the loop, for cancelled tasks to clean up
 
 
+class Stuck(RuntimeError):
+    """Raised by an event loop that waits for nothing that could happen."""
+
+
 class Loop:
     """Runs coroutines of the user's code."""
 
@@ -13,14 +17,14 @@ class Loop:
         self._loop = None
 
     def run(self, coroutine):
-        """The coroutine's value. An interrupt cancels every task of the loop."""
+        """The coroutine's value. An interrupt cancels every task of the loop, and so does waiting in vain."""
         loop = self._loop
         if loop is None or loop.is_closed() or loop.is_running():
             loop = self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
         try:
             return loop.run_until_complete(loop.create_task(coroutine))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stuck):
             self._abandon(loop)
             raise
 

@@ -93,13 +93,17 @@ def _describe(session, error):
         told = tracebacks.describe_plainly(error)
     if isinstance(error, SystemExit) and type(error.code) is int:
         told["message"] = f"the code ended with exit code {error.code}"
+    hint, _error = session.guard(session.hint, error)
+    if hint is not None:
+        told["message"] += f": {hint}"
+        told["traceback"] = (told["traceback"] or "") + hint + "\n"
     return {name: text if text is None else jsontext.clean(text) for name, text in told.items()}
 
 
 def _failed(session, error, end, answer):
     """Fills in what is known of a failure, and cleans up after it."""
     if end == "memory":
-        session.memory.apply(0)  # room to tell of it; the next execution sets its limit again
+        session.memory.lift()  # room to tell of it; the next execution sets its limit again
     session.namespace.pop(VALUE, None)
     session.namespace.pop(ASSIGNED, None)
     if session.is_init and (end == "interrupted" or _is_fork_failure(session, error)):

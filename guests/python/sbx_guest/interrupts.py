@@ -6,9 +6,14 @@ writing of frames) only take note, everything called by ``guard`` is interrupted
 between two executions or leaks into the next one, and no half-written frame is left behind.
 """
 
-from _signal import SIG_UNBLOCK, SIGINT, pthread_sigmask, signal
+from _signal import SIGINT, signal
 from _thread import get_ident
 from sys import setprofile, settrace
+
+try:
+    from _signal import SIG_UNBLOCK, pthread_sigmask
+except ImportError:  # WASI, where no signal can be blocked
+    pthread_sigmask = None
 
 
 class Interrupts:
@@ -31,7 +36,8 @@ class Interrupts:
         """Takes the signal back from whatever the user's code did to it."""
         self.fired = self.deferred = False
         signal(SIGINT, self.handle)
-        pthread_sigmask(SIG_UNBLOCK, (SIGINT,))
+        if pthread_sigmask is not None:
+            pthread_sigmask(SIG_UNBLOCK, (SIGINT,))
 
     def handle(self, _signum, frame):
         """The signal handler; Python calls it in the main thread."""

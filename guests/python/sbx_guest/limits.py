@@ -21,6 +21,10 @@ class MemoryLimit:
         soft, self._hard = getrlimit(RLIMIT_DATA)
         self._current = 0 if soft == self._hard else soft
 
+    def lift(self):
+        """Until the next apply()."""
+        self.apply(0)
+
     def apply(self, memory_bytes):
         """Sets the soft limit, never above the hard one; 0 lifts it."""
         if memory_bytes == self._current:

@@ -34,24 +34,29 @@ class Requests:
 
     def loop(self):
         """Until the host closes the stream."""
-        channel = self.session.channel
-        while True:
-            frame = channel.receive()
-            if frame is None:
-                return
-            kind, payload = frame
-            if kind == frames.TOOL_RESULT:
-                continue  # nobody waits for it
-            if kind == frames.HELLO:
-                self._greeted_again()
-                continue
-            answer, blob = self._handlers[kind](payload)
-            frame = payload = None
-            channel.send(frames.RESULT, jsontext.dumps(answer), blob)
-            answer = blob = None
-            self._between()
+        while self.step():
+            pass
 
-    def _greeted_again(self):
+    def step(self):
+        """Takes a frame and answers it. False: the host closed the stream."""
+        channel = self.session.channel
+        frame = channel.receive()
+        if frame is None:
+            return False
+        kind, payload = frame
+        if kind == frames.TOOL_RESULT:
+            return True  # nobody waits for it
+        if kind == frames.HELLO:
+            self._greeted_again(payload)
+            return True
+        answer, blob = self._handlers[kind](payload)
+        frame = payload = None
+        channel.send(frames.RESULT, jsontext.dumps(answer), blob)
+        answer = blob = None
+        self._between()
+        return True
+
+    def _greeted_again(self, _payload):
         raise frames.ProtocolError("a second `hello`, and this worker's sessions are no copies")
 
     def file_handlers(self):

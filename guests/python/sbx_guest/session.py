@@ -8,8 +8,6 @@ import sys
 from . import hooks
 from .display import Display
 from .interrupts import Interrupts
-from .limits import MemoryLimit
-from .output import Streams
 from .sources import Sources
 from .tools import Tools
 from .variables import Context
@@ -21,12 +19,12 @@ _RECURSION_MIN = 200
 class Session:
     """One for each guest."""
 
-    def __init__(self, channel, interrupts: Interrupts):
+    def __init__(self, channel, interrupts: Interrupts, streams, memory):
         self.channel = channel
         self.interrupts = interrupts
-        self.streams = Streams()
+        self.streams = streams
         self.sources = Sources()
-        self.memory = MemoryLimit()
+        self.memory = memory
         self.display = Display(channel)
         self.workspace = os.getcwd()
         self.module = _Module("__main__")
@@ -52,7 +50,8 @@ class Session:
         watcher = hooks.Watcher()
         watcher.when_imported("linecache", self.sources.attach)
         watcher.when_imported("matplotlib.pyplot", self.display.patch_pyplot)
-        os.register_at_fork(after_in_parent=self._after_fork, after_in_child=self._become_child)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_parent=self._after_fork, after_in_child=self._become_child)
 
     def _after_fork(self):
         self.forked = True
@@ -77,6 +76,10 @@ class Session:
         for name, value in self.tools.builtins.items():
             if known.get(name) is not value:  # writing what is there already would cost the interpreter its caches
                 known[name] = value
+
+    def hint(self, _error):
+        """What to add to the text of an error: guests that lack something say so here."""
+        return None
 
     def begin(self):
         """Takes back what an earlier execution did to the streams, to SIGINT and to code mode's names."""

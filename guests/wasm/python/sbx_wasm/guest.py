@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What guest.c calls: `prepare` at the end of each bake, `request` and `resume` in sessions."""
+
+import gc
+import os
+import sys
+
+from sbx_guest import frames
+from sbx_guest.interrupts import Interrupts
+from sbx_guest.session import reseed
+
+from . import absent, warm
+from .memory import Reserve
+from .session import WasmSession
+from .streams import Streams
+from .worker import WasmWorker
+
+CONTROL_FD = 4
+PRELOAD = "/usr/lib/sbx/preload"
+WORKSPACE = "/work"
+_LATER = ("sbx_guest.codemode", "sbx_guest.tracebacks", "sbx_wasm.loop")
+
+_worker = None
+
+
+def prepare():
+    """Imports what the image's list names, runs the worker's own code warm, and settles the heap."""
+    global _worker
+    sys.path_importer_cache.clear()  # there may be packages where there were none
+    absent.install()
+    for name in (*_LATER, *_preload()):
+        __import__(name)
+    absent.explain(sys.modules)
+    os.chdir(WORKSPACE)
+    if _worker is None:
+        interrupts = Interrupts()
+        channel = frames.Channel(CONTROL_FD, CONTROL_FD, interrupts)
+        _worker = new_worker(channel, interrupts)
+    warm.run(new_worker)
+    _worker.session.begin()
+    gc.collect()
+    gc.freeze()
+
+
+def new_worker(channel, interrupts):
+    """A worker for a session that has not begun."""
+    return WasmWorker(WasmSession(channel, interrupts, Streams(), Reserve()))
+
+
+def _preload():
+    with open(PRELOAD, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def request():
+    """Answers what the host has sent. False: the host closed the stream, or nothing more can be answered."""
+    try:
+        while _worker.step():
+            if not _worker.session.channel.has_more():
+                return True
+    except BaseException as error:  # noqa: BLE001
+        from sbx_guest.tracebacks import describe
+
+        os.write(2, describe(error, None, {})["traceback"].encode("utf-8", "replace"))
+    return False
+
+
+def resume(_how):
+    """The state was forked or restored. It must not draw the random numbers that others with this state draw."""
+    reseed()
