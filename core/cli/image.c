@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "cli/image_packages.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -24,6 +25,7 @@ struct image_options {
 struct images {
         struct sbx_cli *cli;
         struct image_options options;
+        char *environment; /* that was found for packages; else NULL */
         struct sbx_cli_parts parts;
         struct sbx_cli_signals signals;
         struct sbx_cli_progress progress;
@@ -35,6 +37,7 @@ struct images {
 static void images_close(struct images *images) {
         sbx_cli_progress_clear(&images->progress);
         sbx_cli_parts_free(&images->parts);
+        free(images->environment);
         sbx_cli_signals_close(&images->signals);
         pthread_mutex_destroy(&images->progress.lock);
 }
@@ -103,6 +106,26 @@ static int open_backend(struct images *images, struct sbx_error *err) {
         return 0;
 }
 
+/* No word of the command line is a plain one. 0 or SBX_CLI_USAGE. */
+static int no_words(const struct images *images, const struct sbx_cli_command *command,
+                    const struct sbx_cli_arguments *arguments) {
+        for (size_t i = 0; i < arguments->count; i++)
+                if (arguments->items[i].option == NULL)
+                        return sbx_cli_no_arguments(images->cli, command, arguments);
+        return 0;
+}
+
+static int open_parts(struct images *images, const struct sbx_cli_arguments *arguments, struct sbx_error *err) {
+        int r = sbx_cli_parts_open(images->cli, &images->parts, err);
+
+        if (r >= 0 && arguments->count > 0) {
+                r = sbx_cli_image_packages(images->cli, &images->parts, arguments, images->options.environment,
+                                           &images->environment, err);
+                images->options.environment = images->environment;
+        }
+        return r < 0 ? r : open_backend(images, err);
+}
+
 /* False: the command is over with `*ret_exit`. */
 static bool begin(struct images *images, const struct sbx_cli_command *command, int argc, char **argv, int *ret_exit) {
         _cleanup_arguments_ struct sbx_cli_arguments arguments = {0};
@@ -112,7 +135,7 @@ static bool begin(struct images *images, const struct sbx_cli_command *command, 
         sbx_cli_progress_init(&images->progress, images->cli);
         if (!sbx_cli_parse(images->cli, command, argc, argv, &images->options, &arguments, ret_exit))
                 return false;
-        *ret_exit = sbx_cli_no_arguments(images->cli, command, &arguments);
+        *ret_exit = no_words(images, command, &arguments);
         if (*ret_exit != 0)
                 return false;
         r = sbx_cli_signals_open(&images->signals, true);
@@ -122,9 +145,7 @@ static bool begin(struct images *images, const struct sbx_cli_command *command, 
         }
         images->call = (struct sbx_call){.struct_size = sizeof(images->call), .cancel_fd = images->signals.fd};
         sbx_cli_progress_of(&images->progress, &images->call);
-        r = sbx_cli_parts_open(images->cli, &images->parts, &err);
-        if (r >= 0)
-                r = open_backend(images, &err);
+        r = open_parts(images, &arguments, &err);
         if (r < 0) {
                 sbx_cli_progress_clear(&images->progress);
                 *ret_exit = sbx_cli_fail(images->cli, r, &err);
@@ -308,12 +329,25 @@ static int run_prune(struct sbx_cli *cli, const struct sbx_cli_command *command,
 
 /* ---- the commands -------------------------------------------------------------------------------------- */
 
-static const struct sbx_cli_option image_command_options[] = {
-        {"env", 'e', SBX_CLI_TEXT, offsetof(struct image_options, environment), "NAME",
-         "whose images: a backend instance of the configuration (default: the setting environment, or the first that "
-         "has images)",
+#define ENV_OPTION                                                                                                                    \
+        {                                                                                                                             \
+                "env", 'e', SBX_CLI_TEXT, offsetof(struct image_options, environment), "NAME",                                        \
+                        "whose images: a backend instance of the configuration (default: the setting environment, or the first that " \
+                        "has images)",                                                                                                \
+                        NULL                                                                                                          \
+        }
+#define JSON_OPTION                                                                                                    \
+        { "json", 0, SBX_CLI_FLAG, offsetof(struct image_options, json), NULL, "print JSON", NULL }
+
+static const struct sbx_cli_option image_command_options[] = {ENV_OPTION, JSON_OPTION, {0}};
+
+static const struct sbx_cli_option build_command_options[] = {
+        ENV_OPTION,
+        {"with", 'w', SBX_CLI_ARGUMENT, 0, "NAME",
+         "a package of pure Python to import into the image of backend-wasm: a name, a wheel or a directory; may be "
+         "given more than once",
          NULL},
-        {"json", 0, SBX_CLI_FLAG, offsetof(struct image_options, json), NULL, "print JSON", NULL},
+        JSON_OPTION,
         {0},
 };
 
@@ -325,6 +359,7 @@ static const struct sbx_cli_example list_examples[] = {
 static const struct sbx_cli_example build_examples[] = {
         {"image build", "pull and prepare ahead, so that the first session need not wait"},
         {"image build --set docker_workspace_setup=tests-only", "an image with pytest for the project's own tests"},
+        {"image build --env wasm --with attrs --with ./mylib", "packages that are there in every session at once"},
         {0},
 };
 
@@ -346,12 +381,15 @@ const struct sbx_cli_command sbx_cli_image_list = {
 const struct sbx_cli_command sbx_cli_image_build = {
         .name = "image build",
         .arguments = "",
-        .summary = "Pull images and prepare them for the project",
+        .summary = "Pull or bake images and prepare them for the project",
         .description =
                 "Brings the image of Python, those of the runtimes that the configuration names, and what\n"
                 "workspace_setup, workspace_install_command and workspace_install_extras install on top. What is\n"
-                "there already costs nothing. Ctrl-C ends it.",
-        .options = image_command_options,
+                "there already costs nothing. Ctrl-C ends it.\n"
+                "\n"
+                "For backend-wasm: bakes the packages of its option `packages` and those of --with into the image\n"
+                "that sessions begin from. Sessions use it where the option names the same packages.",
+        .options = build_command_options,
         .examples = build_examples,
         .flags = SBX_CLI_CONFIGURED,
         .run = run_build,

@@ -109,7 +109,8 @@ _snipara_sandbox() {
         'plugins list') options="--json $configured" ;;
         'plugins info') options="--json $configured" ;;
         'plugins check') options='--json --help' ;;
-        'image list' | 'image build' | 'image prune') options="--env --json $configured" ;;
+        'image list' | 'image prune') options="--env --json $configured" ;;
+        'image build') options="--env --with --json $configured" ;;
         version) options='--help' ;;
         help) options='--json --help' ;;
         esac

@@ -141,4 +141,6 @@ for program in snipara-sandbox rlm
 
     complete -c $program -n "__snipara_sandbox_command 'image list' 'image build' 'image prune'" -s e -l env -x \
         -d 'Whose images: a backend instance'
+    complete -c $program -n "__snipara_sandbox_command 'image build'" -s w -l with -r \
+        -d 'A package for the image: a name, a wheel or a directory'
 end
