@@ -58,14 +58,13 @@ static void test_files_that_are_none(void **state) {
         _cleanup_buffer_ struct sbx_buffer content = SBX_BUFFER(1 << 20);
 
         expect(guest,
-               "import os\nos.mkfifo('pipe')\nos.symlink('loop', 'loop')\nos.symlink('/dev/zero', 'zero')\n"
-               "os.mkdir('directory')\n"
-               "os.mkdir('closed')\nos.chmod('closed', 0)",
+               "import os, sys\nos.symlink('loop', 'loop')\nos.symlink('/dev/zero', 'zero')\nos.mkdir('directory')\n"
+               "os.mkdir('closed')\nif sys.platform != 'wasi':\n    os.mkfifo('pipe')\n    os.chmod('closed', 0)",
                SBX_END_OK, "");
         assert_int_equal(read_file(guest, "absent", 1 << 20, &content), -ENOENT);
         assert_int_equal(read_file(guest, "directory", 1 << 20, &content), -EISDIR);
         assert_int_equal(read_file(guest, "loop", 1 << 20, &content), -ELOOP);
-        assert_int_equal(read_file(guest, "closed/x", 1 << 20, &content), -EACCES);
+        assert_int_equal(read_file(guest, "closed/x", 1 << 20, &content), holds(guest, IS_WASI) ? -ENOENT : -EACCES);
         assert_true(read_file(guest, "pipe", 1 << 20, &content) < 0);
         assert_true(read_file(guest, "zero", 1 << 20, &content) < 0);
         assert_true(read_file(guest, "", 1 << 20, &content) < 0);
@@ -129,7 +128,8 @@ static void test_more_files_than_are_listed(void **state) {
         struct sbx_error err = {0};
         bool truncated = false;
 
-        expect(guest, "import os\nos.mkdir('many')\nfor i in range(10500): os.mknod('many/%d' % i)", SBX_END_OK, "");
+        expect(guest, "import os\nos.mkdir('many')\nfor i in range(10500): open('many/%d' % i, 'w').close()",
+               SBX_END_OK, "");
         must(sbx_guest_file_list(guest, "many", &call, &files, &truncated, &err), &err);
         assert_int_equal(json_array_size(files), 10000);
         assert_true(truncated);

@@ -88,6 +88,19 @@ void expect(struct sbx_guest_process *guest, const char *code, enum sbx_end end,
         sbx_result_free(result);
 }
 
+bool holds(struct sbx_guest_process *guest, const char *expression) {
+        char code[256];
+        struct sbx_result *result;
+        bool answer;
+
+        snprintf(code, sizeof(code), "print(bool(%s))", expression);
+        result = execute_until(guest, code, PATIENCE_MS, NULL);
+        assert_int_equal(result->end, SBX_END_OK);
+        answer = strcmp((const char *)result->stdout_text.data, "True\n") == 0;
+        sbx_result_free(result);
+        return answer;
+}
+
 bool layer_applied(const struct sbx_guest_process *guest, const char *name) {
         _cleanup_json_ json_t *report = NULL;
         struct sbx_error err = {0};

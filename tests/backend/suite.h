@@ -40,6 +40,8 @@ struct group hostile_group(void); /* made of tables; freed by the end of the pro
 struct group limits_group(void);
 struct group files_group(void);
 struct group runtimes_group(void);
+struct group snapshots_group(void);
+struct group crafted_group(void);
 
 /* Ends the test as skipped, and says why. */
 #define skip_because(...)                                                                                              \
@@ -60,6 +62,10 @@ struct sbx_result *execute_as(struct sbx_guest_process *guest, const char *code,
                               const struct sbx_guest_execution *wanted, const struct sbx_call *call);
 /* Runs code that must end so, and print exactly this (NULL: anything). */
 void expect(struct sbx_guest_process *guest, const char *code, enum sbx_end end, const char *output);
+/* Does this expression hold in the guest? For what differs between the systems that guests see. */
+bool holds(struct sbx_guest_process *guest, const char *expression);
+/* WebAssembly: no users, no permissions, no named pipes, no /proc. */
+#define IS_WASI "__import__('sys').platform == 'wasi'"
 /* Was the layer applied, by the guest's report? */
 bool layer_applied(const struct sbx_guest_process *guest, const char *name);
 /* Gives the guest a variable `mark`, to be put into command lines; and how many processes of this machine have it. */

@@ -31,7 +31,7 @@ def read(path):
         for line in f:
             test = json.loads(line)
             name = test["name"].rpartition("/")[2].rpartition(":")[2].strip()
-            if re.match(r"conformance (local|docker|podman)\b", name):
+            if re.match(r"conformance (local|docker|podman|wasm)\b", name):
                 found = outcomes(test.get("stdout", ""))
                 whole = re.search(r"# SKIP (.*)", test.get("stdout", ""))
                 if found or whole:
