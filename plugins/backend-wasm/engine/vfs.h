@@ -2,9 +2,9 @@
 /* A session's file system: in memory, a tree with directories, files and symbolic links, with quotas.
  *
  * The image's files are below it, read-only and shared by all sessions; "/work" (the workspace) and "/tmp" are the
- * session's own; nothing else can be written, but for "/dev/null" where the tree has it. No path of the host is ever
- * opened: files come in and go out through the guest protocol. Descriptors 0, 1, 2 and VFS_CONTROL_FD are streams of
- * the host; VFS_ROOT_FD is "/". wasi_files*.c are what guests see of this.
+ * session's own; nothing else can be written ("/dev/null" takes and forgets). No path of the host is ever opened: files
+ * come in and go out through the guest protocol. Descriptors 0, 1, 2 and VFS_CONTROL_FD are streams of the host;
+ * VFS_ROOT_FD is "/". wasi_files*.c are what guests see of this.
  *
  * What the engine calls (vfs_new, vfs_save, trees ...) answers 0 or a negative errno; what a guest can ask for answers
  * 0 or WASI's number (enum wasi_errno), which is positive. */
@@ -50,9 +50,6 @@ void vfs_set_time(struct vfs *vfs, uint64_t now_ns);
  * survive neither a fork nor a restore: set anew. */
 void vfs_set_streams(struct vfs *vfs, int stdin_fd, int stdout_fd, int stderr_fd, int control_fd);
 void vfs_get_usage(const struct vfs *vfs, struct vfs_usage *ret_usage);
-/* For poll_oneoff: the host descriptor that stands behind a guest's, or -1: it is always ready (files, directories,
- * streams without a host descriptor). WASI_EBADF: not open. */
-uint32_t vfs_host_fd(const struct vfs *vfs, uint32_t fd, int *ret_host_fd);
 
 /* ---- what a guest can ask for: 0 or enum wasi_errno ---- */
 
@@ -94,6 +91,8 @@ int vfs_open(struct vfs *vfs, const struct vfs_at *at, const struct vfs_open_how
 int vfs_close(struct vfs *vfs, uint32_t fd);
 int vfs_renumber(struct vfs *vfs, uint32_t fd, uint32_t to);
 int vfs_describe(const struct vfs *vfs, uint32_t fd, struct vfs_descriptor *ret_descriptor);
+/* What to wait for: a host descriptor, or -1: it is always ready. */
+int vfs_host_fd(const struct vfs *vfs, uint32_t fd, int *ret_host_fd);
 int vfs_set_flags(struct vfs *vfs, uint32_t fd, uint16_t flags);
 
 /* Files alone: streams are the caller's. A write may be short. */
@@ -132,14 +131,14 @@ int vfs_load(const struct vfs_tree *tree, const struct vfs_limits *limits, struc
 
 /* ---- making trees, at bake time ---- */
 struct vfs_tree_builder;
+/* With "/dev/null" in it. -ENOMEM. */
 int vfs_tree_builder_new(struct vfs_tree_builder **ret_builder);
 void vfs_tree_builder_free(struct vfs_tree_builder *builder);
 int vfs_tree_builder_add_tree(struct vfs_tree_builder *builder, const struct vfs_tree *tree); /* all of another one */
-/* `path`: absolute, no "." or ".."; parents are made; a file that is there is replaced. -EINVAL, -ENOTDIR, -EISDIR,
- * -EFBIG, -ENOMEM. */
+/* `path`: absolute, no "." or ".."; parents are made; a file that is there is replaced. -EINVAL, -ENOTDIR,
+ * -EISDIR: a file and a directory in one place; -EFBIG, -ENOMEM. */
 int vfs_tree_builder_add(struct vfs_tree_builder *builder, const char *path, const void *content, size_t size,
                          int64_t mtime_ns);
-int vfs_tree_builder_add_null_device(struct vfs_tree_builder *builder); /* /dev/null */
 int vfs_tree_builder_add_directory(struct vfs_tree_builder *builder, const char *path, int64_t mtime_ns);
 /* Sorted: the same files give the same bytes. *ret_data is malloc'ed. */
 int vfs_tree_builder_finish(struct vfs_tree_builder *builder, uint8_t **ret_data, size_t *ret_size);

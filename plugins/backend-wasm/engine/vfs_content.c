@@ -171,6 +171,14 @@ int vfs_content_allocate(struct vfs *vfs, struct vfs_content *content, uint64_t 
         return 0;
 }
 
+int vfs_content_chunk(struct vfs *vfs, struct vfs_content *content, uint64_t index, uint32_t size, uint8_t **ret_data) {
+        int r = chunk_reserve(vfs, content, index, size);
+
+        if (r == 0)
+                *ret_data = content->chunks[index]->data;
+        return r;
+}
+
 void vfs_content_free(struct vfs *vfs, struct vfs_content *content) {
         for (uint32_t i = 0; i < content->chunks_capacity; i++)
                 chunk_free(vfs, content->chunks[i]);

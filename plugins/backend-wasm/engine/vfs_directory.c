@@ -5,7 +5,6 @@
 #include "vfs_internal.h"
 
 #define SLOTS_LEAST 8u
-#define FIRST_COOKIE 3 /* 1 and 2 are "." and ".." */
 
 /* FNV-1a. A guest that makes its names collide slows itself down. */
 static uint32_t hash_text(const char *text, size_t size) {
@@ -107,8 +106,8 @@ int vfs_directory_add(struct vfs *vfs, struct vfs_directory *directory, const ch
         name->hash = hash_text(text, size);
         name->size = (uint32_t)size;
         memcpy(name->text, text, size);
-        if (directory->next_cookie < FIRST_COOKIE)
-                directory->next_cookie = FIRST_COOKIE;
+        if (directory->next_cookie < VFS_FIRST_COOKIE)
+                directory->next_cookie = VFS_FIRST_COOKIE;
         if (cookie == 0)
                 cookie = directory->next_cookie;
         directory->next_cookie = cookie + 1;

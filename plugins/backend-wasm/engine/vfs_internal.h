@@ -120,11 +120,14 @@ int vfs_content_write(struct vfs *vfs, struct vfs_content *content, uint64_t off
                       size_t *ret_size);
 int vfs_content_resize(struct vfs *vfs, struct vfs_content *content, uint64_t size);
 int vfs_content_allocate(struct vfs *vfs, struct vfs_content *content, uint64_t offset, uint64_t size);
+/* The bytes of chunk `index`, with room for `size` of them. */
+int vfs_content_chunk(struct vfs *vfs, struct vfs_content *content, uint64_t index, uint32_t size, uint8_t **ret_data);
 void vfs_content_free(struct vfs *vfs, struct vfs_content *content);
 
 /* ---- vfs_directory.c ---- */
+#define VFS_FIRST_COOKIE 3 /* 1 and 2 are "." and ".." */
 struct vfs_name *vfs_directory_find(const struct vfs_directory *directory, const char *text, size_t size);
-/* `cookie` 0: the next one. It counts as a name and a link. WASI_ENOSPC, WASI_ENOMEM. */
+/* `cookie` 0: the next one; else at least the next one. It counts as a name and a link. WASI_ENOSPC, WASI_ENOMEM. */
 int vfs_directory_add(struct vfs *vfs, struct vfs_directory *directory, const char *text, size_t size,
                       struct vfs_node *node, uint64_t cookie);
 /* Takes `name` out; what it pointed to loses a link and is settled by the caller. */

@@ -175,6 +175,15 @@ int vfs_describe(const struct vfs *vfs, uint32_t fd, struct vfs_descriptor *ret_
         return 0;
 }
 
+int vfs_host_fd(const struct vfs *vfs, uint32_t fd, int *ret_host_fd) {
+        struct vfs_descriptor descriptor;
+        int r = vfs_describe(vfs, fd, &descriptor);
+
+        if (r == 0)
+                *ret_host_fd = descriptor.stream_fd;
+        return r;
+}
+
 int vfs_set_flags(struct vfs *vfs, uint32_t fd, uint16_t flags) {
         struct vfs_file *file = vfs_file_get(vfs, fd);
 

@@ -46,27 +46,6 @@ static struct item *item_new(const char *name, size_t size, uint8_t type) {
         return item;
 }
 
-int vfs_tree_builder_new(struct vfs_tree_builder **ret_builder) {
-        struct vfs_tree_builder *builder = calloc(1, sizeof(*builder));
-
-        if (builder != NULL)
-                builder->root = item_new("", 0, TREE_DIRECTORY);
-        if (builder == NULL || builder->root == NULL) {
-                free(builder);
-                return -ENOMEM;
-        }
-        builder->count = 1;
-        *ret_builder = builder;
-        return 0;
-}
-
-void vfs_tree_builder_free(struct vfs_tree_builder *builder) {
-        if (builder == NULL)
-                return;
-        item_free(builder->root);
-        free(builder);
-}
-
 /* The item of that name, made if it isn't there. */
 static int enter(struct vfs_tree_builder *builder, struct item *directory, const char *name, size_t size, uint8_t type,
                  struct item **ret_item) {
@@ -124,6 +103,29 @@ static int enter_path(struct vfs_tree_builder *builder, const char *path, uint8_
         return 0;
 }
 
+void vfs_tree_builder_free(struct vfs_tree_builder *builder) {
+        if (builder == NULL)
+                return;
+        item_free(builder->root);
+        free(builder);
+}
+
+int vfs_tree_builder_new(struct vfs_tree_builder **ret_builder) {
+        struct vfs_tree_builder *builder = calloc(1, sizeof(*builder));
+        struct item *device;
+
+        if (builder == NULL)
+                return -ENOMEM;
+        builder->count = 1;
+        builder->root = item_new("", 0, TREE_DIRECTORY);
+        if (builder->root == NULL || enter_path(builder, "/dev/null", TREE_NULL_DEVICE, &device) < 0) {
+                vfs_tree_builder_free(builder);
+                return -ENOMEM;
+        }
+        *ret_builder = builder;
+        return 0;
+}
+
 int vfs_tree_builder_add(struct vfs_tree_builder *builder, const char *path, const void *content, size_t size,
                          int64_t mtime_ns) {
         uint8_t *copy = malloc(size > 0 ? size : 1);
@@ -153,12 +155,6 @@ int vfs_tree_builder_add_directory(struct vfs_tree_builder *builder, const char 
         if (r == 0)
                 item->mtime_ns = mtime_ns;
         return r;
-}
-
-int vfs_tree_builder_add_null_device(struct vfs_tree_builder *builder) {
-        struct item *item;
-
-        return enter_path(builder, "/dev/null", TREE_NULL_DEVICE, &item);
 }
 
 /* Copies the files of `index` and below into `item`. */

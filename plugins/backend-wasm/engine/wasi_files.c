@@ -68,7 +68,7 @@ uint32_t wasi_read_times(struct wasm_instance *instance, uint64_t accessed_ns, u
 }
 
 /* A descriptor that is open, for what has nothing to do here: there is no disk behind the files. */
-static uint32_t check_open(struct wasm_instance *instance, uint32_t fd) {
+static uint32_t check_fd(struct wasm_instance *instance, uint32_t fd) {
         struct vfs_descriptor descriptor;
 
         return (uint32_t)vfs_describe(instance->host->vfs, fd, &descriptor);
@@ -78,7 +78,7 @@ uint32_t wasi_fd_advise(struct wasm_instance *instance, uint32_t fd, uint64_t of
         (void)offset;
         (void)size;
         (void)advice;
-        return check_open(instance, fd);
+        return check_fd(instance, fd);
 }
 
 uint32_t wasi_fd_datasync(struct wasm_instance *instance, uint32_t fd) {
@@ -144,7 +144,7 @@ uint32_t wasi_fd_fdstat_set_flags(struct wasm_instance *instance, uint32_t fd, u
 
 /* Rights are what a descriptor was opened for; giving some up is not offered by wasi-libc either. */
 uint32_t wasi_fd_fdstat_set_rights(struct wasm_instance *instance, uint32_t fd, uint64_t rights, uint64_t inheriting) {
-        uint32_t r = check_open(instance, fd);
+        uint32_t r = check_fd(instance, fd);
 
         (void)rights;
         (void)inheriting;

@@ -37,12 +37,14 @@ static uint32_t errno_of_stream(void) {
         }
 }
 
-/* Waits for the stream, so that an interrupt ends the wait. */
+/* Waits for the stream, so that an interrupt ends the wait. Most often it is ready already. */
 static uint32_t stream_wait(struct wasm_instance *instance, const struct vfs_descriptor *stream, short events) {
-        bool wait = (stream->flags & WASI_FD_NONBLOCK) == 0;
-        uint32_t r = wasi_wait(instance, stream->stream_fd, events, wait ? -1 : 0);
+        struct pollfd fd = {.fd = stream->stream_fd, .events = events};
+        const struct timespec now = {0};
 
-        return r == WASI_ETIMEDOUT ? WASI_EAGAIN : r;
+        if (ppoll(&fd, 1, &now, NULL) == 1)
+                return 0;
+        return stream->flags & WASI_FD_NONBLOCK ? WASI_EAGAIN : wasi_wait(instance, stream->stream_fd, events, -1);
 }
 
 static uint32_t stream_read(struct wasm_instance *instance, const struct vfs_descriptor *stream, void *data,
