@@ -22,6 +22,7 @@ struct wasm_image {
         size_t manifest_size;
         int fd; /* of the expanded form */
         uint64_t memory_offset;
+        const uint8_t *memory; /* as it is in the image, mapped read-only */
         uint32_t memory_pages;
         uint32_t global_count;
         uint64_t globals[WASM_GLOBALS_MAX];
