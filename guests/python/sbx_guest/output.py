@@ -47,16 +47,12 @@ class Streams:
 
     def frame_output(self, channel):
         """From now on, what is written to fds 1 and 2 goes to the host in frames."""
-        self.pump = self.new_pump(channel)
+        from .pump import Pump
+
+        self.pump = Pump(channel, channel.interrupts)
         self._saved = [pair for pair in self._saved if pair[0] == 0] + self.pump.writers
         self._out = self._err = None
         self.restore()
-
-    def new_pump(self, channel):
-        """What turns output into frames."""
-        from .pump import Pump
-
-        return Pump(channel, channel.interrupts)
 
     def _writer(self, fd):
         # Lines go out as they are printed: they are seen while the code runs, stand in order with what subprocesses

@@ -7,18 +7,18 @@ import sys
 
 from sbx_guest import frames
 from sbx_guest.interrupts import Interrupts
+from sbx_guest.output import Streams
 from sbx_guest.session import reseed
 
-from . import absent, warm
+from . import absent, loop, warm
 from .memory import Reserve
 from .session import WasmSession
-from .streams import Streams
 from .worker import WasmWorker
 
 CONTROL_FD = 4
 PRELOAD = "/usr/lib/sbx/preload"
 WORKSPACE = "/work"
-_LATER = ("sbx_guest.codemode", "sbx_guest.tracebacks", "sbx_wasm.loop")
+_LATER = ("sbx_guest.awaiting", "sbx_guest.codemode", "sbx_guest.tracebacks")
 
 _worker = None
 
@@ -28,23 +28,23 @@ def prepare():
     global _worker
     sys.path_importer_cache.clear()  # there may be packages where there were none
     absent.install()
+    loop.install()
     for name in (*_LATER, *_preload()):
         __import__(name)
-    absent.explain(sys.modules)
     os.chdir(WORKSPACE)
     if _worker is None:
         interrupts = Interrupts()
         channel = frames.Channel(CONTROL_FD, CONTROL_FD, interrupts)
-        _worker = new_worker(channel, interrupts)
+        _worker = new_worker(channel, interrupts, Streams())
     warm.run(new_worker)
     _worker.session.begin()
     gc.collect()
     gc.freeze()
 
 
-def new_worker(channel, interrupts):
+def new_worker(channel, interrupts, streams):
     """A worker for a session that has not begun."""
-    return WasmWorker(WasmSession(channel, interrupts, Streams(), Reserve()))
+    return WasmWorker(WasmSession(channel, interrupts, streams, Reserve()))
 
 
 def _preload():

@@ -5,25 +5,38 @@ import asyncio
 from asyncio import base_events, unix_events
 from time import sleep
 
-from sbx_guest.awaiting import Stuck
+from .absent import refuse
 
-from .absent import text
+_IN_VAIN = (
+    "this would wait for ever: no task can go on and no timer runs, and in the WebAssembly sandbox there is neither a "
+    "socket nor a thread that could wake one"
+)
 
 
 class _Clock:
     """Stands where other loops have a selector."""
 
-    @staticmethod
-    def select(timeout):
+    def __init__(self, loop):
+        self._loop = loop
+
+    def select(self, timeout):
         """Waits for a timer; there are no events of descriptors."""
         if timeout is None:
-            raise Stuck(
-                "this would wait for ever: no task can go on, no timer runs, and in the WebAssembly sandbox there is "
-                "neither a socket nor a thread that could wake one"
-            )
-        if timeout > 0:
+            self._fail_all()
+        elif timeout > 0:
             sleep(timeout)
         return ()
+
+    def _fail_all(self):
+        """Nothing will ever happen: whoever waits is told so, where it waits."""
+        found = False
+        for task in asyncio.all_tasks(self._loop):
+            future = task._fut_waiter  # noqa: SLF001
+            if future is not None and not future.done() and not isinstance(future, asyncio.Task):
+                future.set_exception(RuntimeError(_IN_VAIN))
+                found = True
+        if not found:
+            raise RuntimeError(_IN_VAIN)
 
 
 class Loop(base_events.BaseEventLoop):
@@ -31,7 +44,7 @@ class Loop(base_events.BaseEventLoop):
 
     def __init__(self):
         super().__init__()
-        self._selector = _Clock()
+        self._selector = _Clock(self)
 
     def _process_events(self, event_list):
         pass
@@ -53,18 +66,21 @@ class Loop(base_events.BaseEventLoop):
         return future
 
 
-def _refuse(what):
-    async def refused(*_arguments, **_options):
-        raise OSError(58, text(what))
+def _refuse_later(what):
+    refused = refuse(what)
 
-    return refused
+    async def refused_later(*_arguments, **_options):
+        refused()
+
+    return refused_later
 
 
-for _name in ("create_connection", "create_datagram_endpoint", "create_server", "create_unix_connection",
-              "create_unix_server", "getaddrinfo", "getnameinfo"):
-    setattr(Loop, _name, _refuse("sockets"))
-for _name in ("subprocess_exec", "subprocess_shell"):
-    setattr(Loop, _name, _refuse("processes"))
-
-unix_events._UnixDefaultEventLoopPolicy._loop_factory = Loop  # noqa: SLF001 - of asyncio.run and new_event_loop
-asyncio.SelectorEventLoop = unix_events.SelectorEventLoop = Loop
+def install():
+    """Makes it the loop of asyncio.run and new_event_loop, whatever policy is set later."""
+    sockets = _refuse_later("sockets are")
+    for name in ("create_connection", "create_datagram_endpoint", "create_server", "create_unix_connection",
+                 "create_unix_server", "getaddrinfo", "getnameinfo"):
+        setattr(Loop, name, sockets)
+    Loop.subprocess_exec = Loop.subprocess_shell = _refuse_later("processes are")
+    unix_events._UnixDefaultEventLoopPolicy._loop_factory = Loop  # noqa: SLF001
+    asyncio.SelectorEventLoop = unix_events.SelectorEventLoop = Loop

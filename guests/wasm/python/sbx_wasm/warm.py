@@ -11,6 +11,7 @@ import tempfile
 
 from sbx_guest import frames, jsontext
 from sbx_guest.interrupts import Interrupts
+from sbx_guest.output import Streams
 
 _ROUNDS = 12  # more than CPython needs to specialise code
 _EXECUTIONS = (
@@ -33,8 +34,7 @@ def _frame(kind, header, blob=None):
 
 
 def _requests():
-    hello = {"protocol": 1, "session": "warm", "framed_output": True}
-    yield _frame(frames.HELLO, hello)
+    yield _frame(frames.HELLO, {"protocol": 1, "session": "warm"})
     serial = 0
     for _round in range(_ROUNDS):
         for source in _EXECUTIONS:
@@ -48,6 +48,19 @@ def _requests():
         yield _frame(frames.CLEAR, {"id": serial})
 
 
+class _Aside(Streams):
+    """Streams whose output nobody reads."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd):
+        self._fd = fd
+        super().__init__()
+
+    def _writer(self, _fd):
+        return super()._writer(self._fd)
+
+
 def run(new_worker):
     """Serves a session that is thrown away."""
     with tempfile.TemporaryFile() as requests, tempfile.TemporaryFile() as answers:
@@ -56,7 +69,8 @@ def run(new_worker):
         requests.flush()
         os.lseek(requests.fileno(), 0, os.SEEK_SET)
         interrupts = Interrupts()
-        worker = new_worker(frames.Channel(requests.fileno(), answers.fileno(), interrupts), interrupts)
+        channel = frames.Channel(requests.fileno(), answers.fileno(), interrupts)
+        worker = new_worker(channel, interrupts, _Aside(answers.fileno()))
         while worker.step():
             pass
         worker.session.clear().clear()
