@@ -25,7 +25,7 @@ _SECTIONS_MAX = 40
 _NOTES_MAX = 10
 _LINE_MAX = 400
 _LASTI_MAX = 20_000
-_OWN = dirname(__file__) + "/"
+_OWN = tuple(f"{dirname(dirname(__file__))}/{name}/" for name in ("sbx_guest", "sbx_wasm"))
 
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
