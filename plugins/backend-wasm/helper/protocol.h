@@ -51,6 +51,9 @@ enum zygote_message_type {
         ZYGOTE_EXITED = 19,  /* `code`: 0..255, or -signal; INT32_MIN: unknown, or it lives; `cpu_ns` if it is dead */
 };
 
+/* A session whose guest trapped exits with this and the enum wasm_trap added to it; one that ended itself, with its code. */
+#define HELPER_EXIT_TRAP 128
+
 #define SPAWN_FDS 5
 #define HELPER_FDS_MAX 8
 
