@@ -20,7 +20,7 @@ static void works_without_any_file(void **state) {
         assert_null(sbx_settings_get(sbx_config_core(config), "no_such"));
         snprintf(logs, sizeof(logs), "%s/logs", f->project);
         assert_string_equal(sbx_config_string(config, "log_dir"), logs);
-        assert_int_equal(sbx_config_plugin_count(config), 7);
+        assert_int_equal(sbx_config_plugin_count(config), 8);
         entry = sbx_config_plugin_find(config, "local");
         assert_string_equal(entry->plugin, "backend-local");
         assert_true(entry->enabled && entry->built_in && !entry->critical);

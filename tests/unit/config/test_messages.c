@@ -65,7 +65,7 @@ static void refuses_values_out_of_range(void **state) {
                 {"sub_calls_max_cost_per_session = 10.5;", "must be from 0 to 10 US dollars, not 10.5"},
                 {"temperature = -1;", "must be from 0 to 2, not -1"},
                 {"temperature = 1e400;", "not inf"},
-                {"max_sessions = 4097;", "must be from 1 to 4096 sessions"},
+                {"max_sessions = 65537;", "must be from 1 to 65536 sessions"},
                 {"max_output_bytes = 10;", "must be from \"1k\" to \"64m\", not 10"},
                 {"session_ttl = -1;", "must be from 0 to \"30d\", not -1"},
         };
