@@ -41,8 +41,22 @@ plugins = (
 );
 """
 
-with open(os.path.join(HERE, "guest.py")) as _f:
-    GUEST = _f.read()
+WASM_CONFIGURATION = """
+environment = "wasm";
+# not for guests: @TOKEN@
+plugins = (
+  { name = "wasm"; plugin = "backend-wasm"; pool = 0; },
+  { name = "mcp"; plugin = "transport-mcp"; }
+);
+"""
+
+
+def _read(name):
+    with open(os.path.join(HERE, name), encoding="utf-8") as f:
+        return f.read()
+
+
+GUEST, GUEST_WASM = _read("guest.py"), _read("guest_wasm.py")
 
 
 class Unavailable(Exception):
@@ -71,6 +85,7 @@ class Host:
 
     def __init__(self, build, uid, isolation, engine=None):
         self.uid, self.isolation, self.engine = uid, isolation, engine
+        self.guest = GUEST_WASM if isolation == "wasm" else GUEST
         self.has_cgroups = False  # first_execution finds out
         self.token = secrets.token_hex(16)
         self.directory = tempfile.mkdtemp(prefix="sbx-escape-")
@@ -103,6 +118,8 @@ class Host:
         }
 
     def _configuration(self):
+        if self.isolation == "wasm":
+            return WASM_CONFIGURATION.replace("@TOKEN@", self.token)
         if self.engine is None:
             return CONFIGURATION.replace("@TOKEN@", self.token).replace("@ISOLATION@", self.isolation)
         return (CONTAINER_CONFIGURATION.replace("@TOKEN@", self.token).replace("@ENGINE@", self.engine.address)
@@ -185,7 +202,7 @@ class Host:
                       for base, _, names in os.walk(top) for name in names)
 
     def program(self, attempt):
-        text = GUEST + attempt.code
+        text = self.guest + attempt.code
         return re.sub("@([A-Z0-9_]+)@", lambda match: repr(self.values[match.group(1)]), text)
 
     def execute(self, code, flags=(), timeout=120):

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes every attempt to break out of the jail (attempts/) with the real program, and prints TAP, or with --table a table.
 
-    run_attempts.py --build BUILD [--isolation namespaces|landlock] [--user root|ordinary] [--only PART] [--table]
+    run_attempts.py --build BUILD [--isolation namespaces|landlock|wasm] [--user root|ordinary] [--only PART] [--table]
     run_attempts.py --build BUILD --engine docker|podman... [--only PART] [--table]     in containers
 
-By default both isolations are tried, as root and as an ordinary user if this is root. An attempt passes when it was held:
+By default both isolations of backend-local are tried, as root and as an ordinary user if this is root. An attempt passes when it was held:
 the execution ended as it may, said what was refused, and the host is unharmed. Where it can be had, a positive control
 runs the same program outside first: it must break out there, else it would prove nothing. Afterwards no process, mount,
 cgroup or file may be left."""
@@ -180,16 +180,16 @@ def run_engines(report, build, kinds_wanted, only):
 def kinds(options):
     users = [("root", 0), ("ordinary user", harness.ORDINARY_UID)] if os.geteuid() == 0 \
         else [("ordinary user", os.geteuid())]
-    for isolation in (attempts.NAMESPACES, attempts.LANDLOCK):
+    for isolation in (attempts.NAMESPACES, attempts.LANDLOCK) if options.isolation is None else (options.isolation,):
         for user, uid in users:
-            if options.isolation in (None, isolation) and options.user in (None, user.split()[0]):
+            if options.user in (None, user.split()[0]):
                 yield user, uid, isolation
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default=os.environ.get("SNIPARA_SANDBOX_BUILD_ROOT"))
-    parser.add_argument("--isolation", choices=(attempts.NAMESPACES, attempts.LANDLOCK))
+    parser.add_argument("--isolation", choices=(attempts.NAMESPACES, attempts.LANDLOCK, attempts.WASM))
     parser.add_argument("--user", choices=("root", "ordinary"))
     parser.add_argument("--engine", action="append", choices=engines.KINDS, default=[])
     parser.add_argument("--only", default="", help="attempts whose name has this part")

@@ -155,7 +155,7 @@ def attempts(host, only):
     model = fake_model.FakeModel()
     try:
         for name, code, flags in chosen:
-            code = harness.GUEST + CALLS + code
+            code = host.guest + CALLS + code
             for key in ("CANARY", "SCRATCH", "CONFIGURATION"):
                 code = code.replace("@%s@" % key, host.values[key])
             said, complaint = run(host, model, code.replace('"@TOKEN@"', '"%s"[::-1]' % host.token[::-1]), flags)

@@ -131,7 +131,7 @@ def attempts(host, only):
             yield "other-session", PROMISE, "the first session did not come up", said
             return
         for name, code, _ in chosen:
-            text = harness.GUEST + code.replace("@SECRET@", secret).replace("@REVERSED@", secret[::-1])
+            text = host.guest + code.replace("@SECRET@", secret).replace("@REVERSED@", secret[::-1])
             said = execute(server, "second", text)
             problem = "it escaped" if "ESCAPED" in said else None if "HELD" in said else "it did not say what held it"
             yield name, PROMISE, problem, said

@@ -2,13 +2,13 @@
 """The attempts to break out, as data: each is a small program that runs in the jail and must fail at what it tries.
 
 A program prints "HELD why" for what was refused and "ESCAPED what" for what was not; it must print the one and never the
-other. It may use what guest.py offers. "@NAME@" in its text stands for a value of the host (harness.Host.values)."""
+other. It may use what guest.py offers, in WebAssembly guest_wasm.py. "@NAME@" in its text stands for a value of the host (harness.Host.values)."""
 import importlib
 import pkgutil
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-NAMESPACES, LANDLOCK, CONTAINER = "namespaces", "landlock", "container"
+NAMESPACES, LANDLOCK, CONTAINER, WASM = "namespaces", "landlock", "container", "wasm"
 
 
 @dataclass(frozen=True)
