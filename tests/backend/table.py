@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what the conformance suite said of each backend, side by side: table.py testlog.json, as `meson test` wrote it."""
+"""Prints what the conformance suite said of each backend, side by side: table.py TESTLOG.json..., as `meson test` wrote them."""
 import json
 import re
 import sys
@@ -40,9 +40,11 @@ def read(path):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: table.py testlog.json")
-    backends = read(sys.argv[1])
+    if len(sys.argv) < 2:
+        sys.exit("usage: table.py TESTLOG.json...")
+    backends = {}
+    for path in sys.argv[1:]:
+        backends.update(read(path))
     names = list(dict.fromkeys(name for found in backends.values() if isinstance(found, dict) for name in found))
     if not names:
         sys.exit("no conformance suite ran")
