@@ -46,8 +46,8 @@ int vfs_new(const struct vfs_tree *tree, const struct vfs_limits *limits, struct
 void vfs_free(struct vfs *vfs);
 /* The time that changes from now on are stamped with. */
 void vfs_set_time(struct vfs *vfs, uint64_t now_ns);
-/* Host descriptors that guest streams stand for; -1: reading gives end of file, writing is dropped. Not owned. They
- * survive neither a fork nor a restore: set anew. */
+/* Host descriptors that guest streams stand for; -1: reading gives end of file; output goes to the control stream, as
+ * frames, or without one is dropped. Not owned. They survive neither a fork nor a restore: set anew. */
 void vfs_set_streams(struct vfs *vfs, int stdin_fd, int stdout_fd, int stderr_fd, int control_fd);
 void vfs_get_usage(const struct vfs *vfs, struct vfs_usage *ret_usage);
 

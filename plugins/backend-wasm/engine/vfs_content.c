@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What files hold: chunks of up to 64 KiB. A chunk is as large as what was written to it, to the next power of two, and
  * a hole takes none; what is really taken is charged to the quota, so a sparse file costs little and nothing is hidden.
- * Memory is not reallocated: large blocks would be moved by mremap, which the jail does not allow. */
+ */
 #include "vfs_internal.h"
 
 #define CHUNK_LEAST 64u

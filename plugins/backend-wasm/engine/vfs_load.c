@@ -264,22 +264,22 @@ static int load_file(struct loader *loader, uint64_t least, uint32_t *ret_fd) {
         if (r < 0)
                 return r;
         file.flags = (uint16_t)head[2];
-        if (head[0] < least || head[0] == VFS_ROOT_FD || head[2] != file.flags || file.position > INT64_MAX)
+        if (head[0] < least || head[2] != file.flags || file.position > INT64_MAX)
                 return -EINVAL;
-        if (head[0] >= (uint64_t)vfs->limits.open_files + VFS_FIRST_FD)
+        *ret_fd = head[0];
+        if (head[0] < VFS_FIRST_FD) {
+                vfs->files[head[0]].flags = file.flags;
+                return 0;
+        }
+        if (head[0] - VFS_FIRST_FD >= vfs->limits.open_files)
                 return -EDQUOT;
-        file.stream = (head[1] & VFS_SAVED_STREAM) != 0;
         file.read = (head[1] & VFS_SAVED_READ) != 0;
         file.write = (head[1] & VFS_SAVED_WRITE) != 0;
-        file.type = WASI_FILETYPE_SOCKET_STREAM;
-        if (file.stream ? head[0] >= VFS_FIRST_FD : head[0] == VFS_CONTROL_FD)
-                return -EINVAL;
         r = errno_of(vfs_files_reserve(vfs, head[0] + 1));
-        if (r == 0 && !file.stream)
+        if (r == 0)
                 r = load_opened(loader, number, head[1], &file);
         if (r == 0)
                 vfs->files[head[0]] = file;
-        *ret_fd = head[0];
         return r;
 }
 
@@ -287,8 +287,6 @@ static int load_files(struct loader *loader) {
         uint32_t count = 0, fd = 0;
         int r = snapshot_get_u32(loader->reader, &count);
 
-        for (fd = 0; fd < VFS_ROOT_FD; fd++)
-                loader->vfs->files[fd] = (struct vfs_file){0};
         for (uint32_t i = 0; r == 0 && i < count; i++)
                 r = load_file(loader, i == 0 ? 0 : (uint64_t)fd + 1, &fd);
         return r;

@@ -27,7 +27,7 @@ int vfs_files_reserve(struct vfs *vfs, uint32_t count) {
 
 /* The lowest descriptor that is free, as POSIX has it; room for it is made. */
 static int free_descriptor(struct vfs *vfs, uint32_t *ret_fd) {
-        uint32_t fd = 0;
+        uint32_t fd = VFS_FIRST_FD;
         int r;
 
         if (vfs->usage.open_files >= vfs->limits.open_files)
@@ -124,8 +124,7 @@ int vfs_open(struct vfs *vfs, const struct vfs_at *at, const struct vfs_open_how
 static void release(struct vfs *vfs, struct vfs_file *file) {
         struct vfs_node *node = file->place.node;
 
-        if (!file->stream)
-                vfs->usage.open_files--;
+        vfs->usage.open_files--;
         *file = (struct vfs_file){0};
         if (node != NULL) {
                 node->opens--;
@@ -136,10 +135,12 @@ static void release(struct vfs *vfs, struct vfs_file *file) {
 int vfs_close(struct vfs *vfs, uint32_t fd) {
         struct vfs_file *file = vfs_file_get(vfs, fd);
 
-        /* "/" and the control stream are no descriptors of the program: closing all of them leaves these. */
-        if (file == NULL || fd == VFS_ROOT_FD || fd == VFS_CONTROL_FD)
+        /* Streams stay: nothing could bring one back, and a program that closes all that it finds is not to lose them.
+         */
+        if (file == NULL || fd == VFS_ROOT_FD)
                 return WASI_EBADF;
-        release(vfs, file);
+        if (!file->stream)
+                release(vfs, file);
         return 0;
 }
 
@@ -147,11 +148,11 @@ int vfs_close(struct vfs *vfs, uint32_t fd) {
 int vfs_renumber(struct vfs *vfs, uint32_t fd, uint32_t to) {
         struct vfs_file *from_file = vfs_file_get(vfs, fd), *to_file = vfs_file_get(vfs, to);
 
-        if (from_file == NULL || to_file == NULL || to == VFS_ROOT_FD || to == VFS_CONTROL_FD || fd == VFS_ROOT_FD)
+        if (from_file == NULL || to_file == NULL)
                 return WASI_EBADF;
         if (fd == to)
                 return 0;
-        if (from_file->stream)
+        if (fd < VFS_FIRST_FD || to < VFS_FIRST_FD)
                 return WASI_ENOTSUP;
         release(vfs, to_file);
         *to_file = *from_file;

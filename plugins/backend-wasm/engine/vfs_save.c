@@ -8,8 +8,8 @@
  *       directory: u64 next cookie
  *   u32 number of the node that /work is, the same of /tmp
  *   u32 count of names, by directory and cookie; of each: u32 directory, u32 node, u64 cookie, u32 size, bytes
- *   u32 count of descriptors, without that of "/"; of each: u32 number, u32 how (VFS_SAVED_*), u32 flags, u64 position,
- * u32 node or index
+ *   u32 count of descriptors, of streams the flags alone count; of each: u32 number, u32 how (VFS_SAVED_*), u32 flags,
+ * u64 position, u32 node or index
  *
  * Nodes go by their number in that list. Only what is there is written, so a restored file system takes no more of the
  * quota than the saved one. */
@@ -142,8 +142,8 @@ static int save_names(const struct vfs *vfs, const struct node_list *list, struc
 
 static int save_file(const struct node_list *list, uint32_t fd, const struct vfs_file *file,
                      struct snapshot_writer *writer) {
-        uint32_t how = (file->stream ? VFS_SAVED_STREAM : 0) | (file->read ? VFS_SAVED_READ : 0) |
-                       (file->write ? VFS_SAVED_WRITE : 0) | (file->place.node != NULL ? VFS_SAVED_NODE : 0);
+        uint32_t how = (file->read ? VFS_SAVED_READ : 0) | (file->write ? VFS_SAVED_WRITE : 0) |
+                       (file->place.node != NULL ? VFS_SAVED_NODE : 0);
         int r = snapshot_put_u32(writer, fd);
 
         if (r == 0)
@@ -163,10 +163,10 @@ static int save_files(const struct vfs *vfs, const struct node_list *list, struc
         int r;
 
         for (uint32_t fd = 0; fd < vfs->files_capacity; fd++)
-                count += vfs->files[fd].used && fd != VFS_ROOT_FD;
+                count += vfs->files[fd].used;
         r = snapshot_put_u32(writer, count);
         for (uint32_t fd = 0; r == 0 && fd < vfs->files_capacity; fd++)
-                if (vfs->files[fd].used && fd != VFS_ROOT_FD)
+                if (vfs->files[fd].used)
                         r = save_file(list, fd, &vfs->files[fd], writer);
         return r;
 }
