@@ -7,8 +7,8 @@ import signal
 import struct
 import tempfile
 
+import wasm_case  # first: it finds the others
 import drive
-import wasm_case
 from mcp_client import wait_until_dead
 from tap import main, note
 
