@@ -35,23 +35,26 @@ struct helper_config {
 
 enum zygote_message_type {
         /* to the zygote; SPAWN may be sent before READY has come */
-        ZYGOTE_SPAWN = 1,   /* + control, stdout, stderr, command, status page [, snapshot to restore]; answer: SPAWNED or
-                               FAILED. A session that restores sends a COMMAND_REPLY with its `id` when it has taken the
-                               snapshot in, or has failed to and ends. */
+        ZYGOTE_SPAWN = 1, /* + control, stdout, stderr, command, status page [, snapshot to restore]; answer: SPAWNED or
+                             FAILED. A session that restores sends a COMMAND_REPLY with its `id` when it has taken the
+                             snapshot in, or has failed to and ends. */
         ZYGOTE_RELEASE = 2, /* the server is done with a session: it is killed if it lives, and forgotten; no answer */
         ZYGOTE_STATUS = 3,  /* answer: ZYGOTE_EXITED, also of one that lives */
-        ZYGOTE_ADOPT = 4,   /* the copy that COMMAND_FORK made of session `parent` becomes session `id`; `pid`: the one
-                               that the parent told. Answer: as for SPAWN; only a process of the parent's is taken.
-                               Until then the copy dies with its parent. */
+        ZYGOTE_PERMIT = 4,  /* session `id` may make one copy; before COMMAND_FORK. Answer: PERMITTED or FAILED */
+        ZYGOTE_ADOPT = 5,   /* the copy that COMMAND_FORK made of session `parent` becomes session `id`; `pid`: the one
+                               that the parent told, or 0 if it made none. Answer: as for SPAWN; only a process of the
+                               parent's is taken. Ends what PERMIT allowed. Until then the copy dies with its parent. */
         /* to the server */
-        ZYGOTE_READY = 16,   /* jailed, requests are read. + a memfd: the report's layers but "memory" and "files", which
-                                can differ from session to session: a JSON array, read from its start */
+        ZYGOTE_READY = 16, /* jailed, requests are read. + a memfd: the report's layers but "memory" and "files", which
+                              can differ from session to session: a JSON array, read from its start */
         ZYGOTE_SPAWNED = 17, /* + pidfd; `pid` */
         ZYGOTE_FAILED = 18,  /* `code`: negative errno; `text`, `hint`; before READY: the zygote ends */
         ZYGOTE_EXITED = 19,  /* `code`: 0..255, or -signal; INT32_MIN: unknown, or it lives; `cpu_ns` if it is dead */
+        ZYGOTE_PERMITTED = 20,
 };
 
-/* A session whose guest trapped exits with this and the enum wasm_trap added to it; one that ended itself, with its code. */
+/* A session whose guest trapped exits with this and the enum wasm_trap added to it; one that ended itself, with its
+ * code. */
 #define HELPER_EXIT_TRAP 128
 
 #define SPAWN_FDS 5
@@ -71,14 +74,13 @@ struct zygote_message {
 };
 
 enum command_type {
-        COMMAND_FORK = 1,   /* + control, stdout, stderr, command, status page of the copy `id`; answer: `pid`, for ADOPT */
+        COMMAND_FORK =
+                1, /* + control, stdout, stderr, command, status page of the copy `id`; answer: `pid`, for ADOPT */
         COMMAND_SAVE = 2,   /* + an empty memfd to write to; answer: `size` */
         COMMAND_REPLY = 16, /* `id`: the command's; `code`: 0 or negative errno, with `text` */
 };
 
-/* A session can't make processes: its RLIMIT_NPROC is soft 0. For COMMAND_FORK the server raises the soft limit to the
- * hard one (prlimit), and sets it back to 0 when the answer has come; the copy sets its own. If anything of it fails,
- * the server kills the parent, too. */
+/* A session can't make processes: its RLIMIT_NPROC is 0, but between ZYGOTE_PERMIT and ZYGOTE_ADOPT. */
 struct command_message {
         uint32_t type;
         int32_t code;
