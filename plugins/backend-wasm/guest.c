@@ -142,7 +142,7 @@ int guest_start_with(struct backend *backend, struct guest_image *image, const s
         uint64_t memory_bytes = guest_memory_limit(backend, &spec->limits);
         struct guest *guest = guest_new(backend, image);
         int fds[GUEST_STREAMS + 1], r;
-        struct zygote_message request = {.type = ZYGOTE_SPAWN, .memory_max = memory_bytes};
+        struct zygote_message request = {.type = ZYGOTE_SPAWN};
 
         if (guest == NULL)
                 return sbx_error_set(err, -ENOMEM, WASM_ORIGIN, NULL, "out of memory");

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include "engine/snapshot.h"
 #include "guest.h"
@@ -80,37 +79,18 @@ int snapshot_await(struct guest *guest, int socket, const struct sbx_call *call,
 
 /* ---- fork ---- */
 
-/* Guests can't make processes: the soft limit is zero. It is the hard one for as long as a copy is made. */
-static int allow_process(const struct guest *guest, pid_t pid, bool allowed) {
-        struct rlimit limit;
-
-        if (pid <= 0 || prlimit(pid, RLIMIT_NPROC, NULL, &limit) < 0)
-                return pid <= 0 ? -ESRCH : -errno;
-        limit.rlim_cur = allowed ? limit.rlim_max : 0;
-        if (guest_is_dead(guest)) /* the number may be another process's by now */
-                return -ESRCH;
-        return prlimit(pid, RLIMIT_NPROC, &limit, NULL) < 0 ? -errno : 0;
-}
-
 /* The copy's process exists when this returns 0, and dies with its parent until it is adopted. */
 static int clone_guest(struct guest *parent, const struct guest *copy, const struct guest_streams *streams,
                        const struct sbx_call *call, pid_t *ret_pid, struct sbx_error *err) {
         static const char doing[] = "copying a guest";
         struct command_message request = {.type = COMMAND_FORK, .id = copy->id}, answer;
-        pid_t pid = guest_pid(parent);
-        int end, r = lock_for(&parent->command_lock, call);
+        int r = lock_for(&parent->command_lock, call);
 
         if (r < 0)
                 return gave_up(r, doing, err);
-        r = allow_process(parent, pid, true);
-        if (r < 0)
-                r = sbx_error_set(err, r, WASM_ORIGIN, NULL, "%s: %s", doing,
-                                  r == -ESRCH ? "the guest is dead" : strerror(-r));
-        else {
+        r = helper_permit(parent->helper, parent->id, call, err);
+        if (r == 0) {
                 r = command_locked(parent, &request, streams->theirs, GUEST_STREAMS, call, doing, &answer, err);
-                end = allow_process(parent, pid, false);
-                if (r == 0 && end < 0)
-                        r = sbx_error_set(err, end, WASM_ORIGIN, NULL, "%s: %s", doing, strerror(-end));
                 /* What it made of its right to a process, nobody knows. */
                 if (r < 0)
                         guest_kill(parent->backend, parent);
@@ -122,9 +102,8 @@ static int clone_guest(struct guest *parent, const struct guest *copy, const str
 }
 
 static int fork_guest(struct guest *parent, struct guest *copy, const struct guest_streams *streams,
-                      uint64_t memory_bytes, const struct sbx_call *call, struct sbx_error *err) {
-        struct zygote_message adoption = {
-                .type = ZYGOTE_ADOPT, .id = copy->id, .parent = parent->id, .memory_max = memory_bytes};
+                      const struct sbx_call *call, struct sbx_error *err) {
+        struct zygote_message adoption = {.type = ZYGOTE_ADOPT, .id = copy->id, .parent = parent->id};
         int r = clone_guest(parent, copy, streams, call, &adoption.pid, err);
 
         if (r < 0)
@@ -150,7 +129,7 @@ int guest_fork(void *instance, void *handle, const struct sbx_guest_spec *spec, 
                 return sbx_error_set(err, -ENOMEM, WASM_ORIGIN, NULL, "out of memory");
         r = guest_streams_open(copy, memory_bytes, &streams, err);
         if (r == 0)
-                r = fork_guest(parent, copy, &streams, memory_bytes, call, err);
+                r = fork_guest(parent, copy, &streams, call, err);
         for (int i = 0; i < GUEST_STREAMS; i++)
                 close_fd(&streams.theirs[i]);
         if (r == 0)

@@ -63,11 +63,10 @@ enum zygote_message_type {
 struct zygote_message {
         uint32_t type;
         int32_t code;
-        uint64_t id;         /* of the session; the server counts, and uses none twice */
-        uint64_t memory_max; /* SPAWN: bytes that the status page's value can't exceed; 0: the configuration's */
-        uint64_t parent;     /* ADOPT */
-        uint64_t cpu_ns;     /* EXITED: user and system */
-        int32_t pid;         /* in the zygote's pid namespace; "Pid" in the pidfd's fdinfo is the server's own number */
+        uint64_t id;     /* of the session; the server counts, and uses none twice */
+        uint64_t parent; /* ADOPT */
+        uint64_t cpu_ns; /* EXITED: user and system */
+        int32_t pid;     /* in the zygote's pid namespace; "Pid" in the pidfd's fdinfo is the server's own number */
         uint32_t reserved;
         char text[512];
         char hint[256];
