@@ -19,7 +19,7 @@
 #define VFS_FIRST_FD 5
 #define VFS_NAME_MAX 255
 #define VFS_PATH_MAX 4096
-#define VFS_LINKS_MAX 16 /* symbolic links followed in one path */
+#define VFS_LINKS_MAX 40 /* symbolic links followed in one path, as Linux does */
 
 /* Read-only files of an image, packed: vfs_tree.c has the layout. A view of mapped bytes, checked by vfs_tree_open. All
  * zero: a tree without any. */

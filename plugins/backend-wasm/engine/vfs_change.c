@@ -137,6 +137,8 @@ int vfs_unlink(struct vfs *vfs, const struct vfs_at *at) {
                 return r;
         if (walk.found && vfs_place_type(vfs, &walk.place) == WASI_FILETYPE_DIRECTORY)
                 return WASI_EISDIR;
+        if (walk.found && walk.slash)
+                return WASI_ENOTDIR;
         r = removable(&walk);
         if (r == 0)
                 remove_name(vfs, &walk);
@@ -151,6 +153,8 @@ int vfs_remove_directory(struct vfs *vfs, const struct vfs_at *at) {
                 return r;
         if (walk.found && vfs_place_type(vfs, &walk.place) != WASI_FILETYPE_DIRECTORY)
                 return WASI_ENOTDIR;
+        if (walk.dots > 0)
+                return walk.dots == 1 ? WASI_EINVAL : WASI_ENOTEMPTY;
         r = removable(&walk);
         if (r != 0)
                 return r;
@@ -173,10 +177,10 @@ static int check_rename(const struct vfs_walk *old, const struct vfs_walk *new) 
         const struct vfs_node *node = old->place.node, *other = new->place.node;
         bool directory;
 
-        if (!old->found)
-                return WASI_ENOENT;
         if (old->name_size == 0 || new->name_size == 0)
                 return WASI_EBUSY;
+        if (!old->found)
+                return WASI_ENOENT;
         if ((old->directory.node == NULL) != (new->directory.node == NULL))
                 return node != NULL && old->directory.node == NULL ? WASI_EBUSY : WASI_EXDEV;
         if (old->directory.node == NULL)
@@ -190,6 +194,8 @@ static int check_rename(const struct vfs_walk *old, const struct vfs_walk *new) 
                 return WASI_EINVAL;
         if (!new->found || other == node)
                 return 0;
+        if (is_below(old->directory.node, other))
+                return WASI_ENOTEMPTY;
         if (directory && other->type != WASI_FILETYPE_DIRECTORY)
                 return WASI_ENOTDIR;
         if (!directory && other->type == WASI_FILETYPE_DIRECTORY)

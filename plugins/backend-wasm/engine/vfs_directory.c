@@ -109,8 +109,7 @@ int vfs_directory_add(struct vfs *vfs, struct vfs_directory *directory, const ch
         if (directory->next_cookie < VFS_FIRST_COOKIE)
                 directory->next_cookie = VFS_FIRST_COOKIE;
         if (cookie == 0)
-                cookie = directory->next_cookie;
-        directory->next_cookie = cookie + 1;
+                cookie = directory->next_cookie++;
         insert_bucket(directory->buckets, 2 * directory->capacity - 1, name->hash, directory->used);
         directory->slots[directory->used++] = (struct vfs_slot){.cookie = cookie, .name = name};
         directory->live++;

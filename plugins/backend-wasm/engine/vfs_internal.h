@@ -127,7 +127,8 @@ void vfs_content_free(struct vfs *vfs, struct vfs_content *content);
 /* ---- vfs_directory.c ---- */
 #define VFS_FIRST_COOKIE 3 /* 1 and 2 are "." and ".." */
 struct vfs_name *vfs_directory_find(const struct vfs_directory *directory, const char *text, size_t size);
-/* `cookie` 0: the next one; else at least the next one. It counts as a name and a link. WASI_ENOSPC, WASI_ENOMEM. */
+/* `cookie` 0: the next one; else above all that are there, below the next one. It counts as a name and a link.
+ * WASI_ENOSPC, WASI_ENOMEM. */
 int vfs_directory_add(struct vfs *vfs, struct vfs_directory *directory, const char *text, size_t size,
                       struct vfs_node *node, uint64_t cookie);
 /* Takes `name` out; what it pointed to loses a link and is settled by the caller. */
@@ -156,12 +157,14 @@ enum vfs_walk_last {
         VFS_WALK_FOLLOW,    /* a link in the last place is followed */
         VFS_WALK_NO_FOLLOW, /* only if a slash follows it */
         VFS_WALK_NAME,      /* never: it is the name that counts */
+        VFS_WALK_CREATE,    /* unless a slash follows it */
 };
 struct vfs_walk {
         bool found;
         struct vfs_place place;     /* what is there */
         struct vfs_place directory; /* where the last name is, or would be */
         uint32_t name_size;         /* 0: the path has no last name ("/", "a/.", "..") */
+        uint8_t dots;               /* in the place of a name, with 0 */
         bool slash;                 /* follows the name: only a directory will do */
         char name[VFS_NAME_MAX];
 };

@@ -48,11 +48,10 @@ static int load_chunk(struct loader *loader, struct vfs_content *content, uint64
 
         if (r < 0)
                 return r;
-        if (head[0] < least || head[1] > VFS_CHUNK_SIZE || (uint64_t)head[0] * VFS_CHUNK_SIZE + head[1] > content->size)
+        if (head[0] < least || head[1] == 0 || head[1] > VFS_CHUNK_SIZE ||
+            (uint64_t)head[0] * VFS_CHUNK_SIZE + head[1] > content->size)
                 return -EINVAL;
         *ret_number = head[0];
-        if (head[1] == 0)
-                return 0;
         r = errno_of(vfs_content_chunk(loader->vfs, content, head[0], head[1], &data));
         return r < 0 ? r : snapshot_get(loader->reader, data, head[1]);
 }

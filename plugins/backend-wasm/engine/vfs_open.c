@@ -59,7 +59,7 @@ static int check_open(const struct vfs *vfs, const struct vfs_walk *walk, const 
 
 static int create_file(struct vfs *vfs, struct vfs_walk *walk) {
         struct vfs_node *node = NULL, *parent = walk->directory.node;
-        int r = walk->slash ? WASI_EISDIR : vfs_walk_writable(walk);
+        int r = vfs_walk_writable(walk);
 
         if (r == 0)
                 r = vfs_node_new(vfs, WASI_FILETYPE_REGULAR_FILE, &node);
@@ -92,14 +92,18 @@ static int open_place(struct vfs *vfs, struct vfs_walk *walk, const struct vfs_o
 }
 
 int vfs_open(struct vfs *vfs, const struct vfs_at *at, const struct vfs_open_how *how, uint32_t *ret_fd) {
-        bool follow = at->follow && !(how->create && how->exclusive);
         struct vfs_walk walk;
         uint32_t fd = 0;
         int r;
 
         if (how->create && how->directory)
                 return WASI_EINVAL;
-        r = vfs_walk(vfs, at, follow ? VFS_WALK_FOLLOW : VFS_WALK_NO_FOLLOW, &walk);
+        if (how->create)
+                r = vfs_walk(vfs, at, at->follow && !how->exclusive ? VFS_WALK_CREATE : VFS_WALK_NAME, &walk);
+        else
+                r = vfs_walk(vfs, at, at->follow ? VFS_WALK_FOLLOW : VFS_WALK_NO_FOLLOW, &walk);
+        if (r == 0 && how->create && walk.slash)
+                r = WASI_EISDIR;
         if (r == 0)
                 r = free_descriptor(vfs, &fd);
         if (r == 0)

@@ -117,15 +117,16 @@ static bool step(const struct vfs *vfs, struct rest *rest, struct vfs_place *cur
         *ret_error = 0;
         walk->found = true;
         walk->name_size = 0;
+        walk->dots = 0;
         if (size <= 2 && memcmp(name, "..", size) == 0) {
                 if (size == 2)
                         parent_of(vfs, current);
-                walk->place = *current;
+                walk->dots = (uint8_t)size;
                 return !last;
         }
         found = find_child(vfs, current, name, size, &child);
         if (found && child.node != NULL && child.node->type == WASI_FILETYPE_SYMBOLIC_LINK &&
-            (!last || mode == VFS_WALK_FOLLOW || (slash && mode == VFS_WALK_NO_FOLLOW))) {
+            (!last || mode == VFS_WALK_FOLLOW || mode == (slash ? VFS_WALK_NO_FOLLOW : VFS_WALK_CREATE))) {
                 if (slash && !prepend(rest, "/", 1))
                         *ret_error = WASI_ENAMETOOLONG;
                 else
@@ -139,7 +140,7 @@ static bool step(const struct vfs *vfs, struct rest *rest, struct vfs_place *cur
                         *ret_error = found ? WASI_ENOTDIR : WASI_ENOENT;
                 return *ret_error == 0;
         }
-        if (found && slash && vfs_place_type(vfs, &child) != WASI_FILETYPE_DIRECTORY)
+        if (found && slash && mode <= VFS_WALK_NO_FOLLOW && vfs_place_type(vfs, &child) != WASI_FILETYPE_DIRECTORY)
                 *ret_error = WASI_ENOTDIR;
         walk->found = found;
         walk->place = child;

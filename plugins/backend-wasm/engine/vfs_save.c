@@ -53,7 +53,7 @@ static uint32_t number_of(const struct node_list *list, const struct vfs_node *n
 
 /* How much of a chunk has to be written: what follows reads as zero. */
 static uint32_t chunk_size(const struct vfs_chunk *chunk) {
-        uint32_t size = chunk->capacity;
+        uint32_t size = chunk != NULL ? chunk->capacity : 0;
 
         while (size > 0 && chunk->data[size - 1] == 0)
                 size--;
@@ -65,16 +65,15 @@ static int save_content(const struct vfs_content *content, struct snapshot_write
         int r;
 
         for (uint32_t i = 0; i < content->chunks_capacity; i++)
-                count += content->chunks[i] != NULL;
+                count += chunk_size(content->chunks[i]) > 0;
         r = snapshot_put_u64(writer, content->size);
         if (r == 0)
                 r = snapshot_put_u32(writer, count);
         for (uint32_t i = 0; r == 0 && i < content->chunks_capacity; i++) {
-                uint32_t size;
+                uint32_t size = chunk_size(content->chunks[i]);
 
-                if (content->chunks[i] == NULL)
+                if (size == 0)
                         continue;
-                size = chunk_size(content->chunks[i]);
                 r = snapshot_put_u32(writer, i);
                 if (r == 0)
                         r = snapshot_put_u32(writer, size);
