@@ -57,8 +57,15 @@ void sbx_guest_bury(struct sbx_guest_process *guest, const struct sbx_guest_usag
         sbx_guest_kill(guest);
 }
 
+/* Without a descriptor for its end, the end of its stream tells. */
+static bool hung_up(const struct sbx_guest_process *guest) {
+        struct pollfd fd = {.fd = guest->handle.control_fd};
+
+        return guest->handle.exit_fd < 0 && poll(&fd, 1, 0) > 0;
+}
+
 bool sbx_guest_alive(const struct sbx_guest_process *guest) {
-        return !guest->dead && !exited(guest, 0);
+        return !guest->dead && !exited(guest, 0) && !hung_up(guest);
 }
 
 static void close_descriptor(int32_t *fd) {
