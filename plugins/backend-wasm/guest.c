@@ -18,11 +18,12 @@
 #define STARTS_MAX 2 /* with another helper, when the first one turns out to be dead */
 #define STATUS_SIZE 4096u
 
+#define CORPSE_LIMIT_MS 1000 /* from a process's last closed descriptor to its end */
+
+/* As in protocol.h. Output comes in frames over the control stream, so that thousands of guests need few descriptors. */
 #define STREAM_CONTROL 0
-#define STREAM_OUTPUT 1
-#define STREAM_ERROR 2
-#define STREAM_COMMAND 3
-#define STREAM_STATUS 4
+#define STREAM_COMMAND 1
+#define STREAM_STATUS 2
 
 static_assert(SPAWN_FDS == GUEST_STREAMS, "what protocol.h says");
 static_assert(sizeof(struct wasm_status) <= STATUS_SIZE, "one page");
@@ -55,17 +56,13 @@ static int make_status(uint64_t memory_bytes, int *ret_fd, struct wasm_status **
 
 int guest_streams_open(struct guest *guest, uint64_t memory_bytes, struct guest_streams *streams,
                        struct sbx_error *err) {
-        static const int kinds[] = {SOCK_STREAM, 0, 0, SOCK_SEQPACKET}; /* 0: a pipe */
+        static const int types[] = {[STREAM_CONTROL] = SOCK_STREAM, [STREAM_COMMAND] = SOCK_SEQPACKET};
         int pair[2], r = 0;
 
-        for (size_t i = 0; r == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-                r = kinds[i] != 0 ? socketpair(AF_UNIX, kinds[i] | SOCK_CLOEXEC, 0, pair) : pipe2(pair, O_CLOEXEC);
-                if (r < 0) {
-                        r = -errno;
-                        break;
-                }
-                streams->ours[i] = pair[0];
-                streams->theirs[i] = pair[1];
+        for (size_t i = 0; r == 0 && i < sizeof(types) / sizeof(types[0]); i++) {
+                r = socketpair(AF_UNIX, types[i] | SOCK_CLOEXEC, 0, pair) < 0 ? -errno : 0;
+                streams->ours[i] = r == 0 ? pair[0] : -1;
+                streams->theirs[i] = r == 0 ? pair[1] : -1;
         }
         if (r == 0)
                 r = make_status(memory_bytes, &streams->theirs[STREAM_STATUS], &guest->status);
@@ -118,19 +115,12 @@ static int spawn(struct guest *guest, struct guest_image *image, const struct zy
 
 int guest_hand_over(struct guest *guest, uint64_t memory_bytes, struct guest_streams *streams,
                     struct sbx_guest *ret_guest, struct sbx_error *err) {
-        _cleanup_close_ int exit_fd = fcntl(guest->pidfd, F_DUPFD_CLOEXEC, 0);
-
-        if (exit_fd < 0)
-                return sbx_error_set(err, -EAGAIN, WASM_ORIGIN, "raise the limit of open files (ulimit -n)",
-                                     "descriptors: %s", strerror(errno));
         guest->report = report_make(guest->backend, guest->image, helper_layers(guest->helper), memory_bytes);
         if (guest->report == NULL)
                 return sbx_error_set(err, -ENOMEM, WASM_ORIGIN, NULL, "out of memory");
         guest->command = steal_fd(&streams->ours[STREAM_COMMAND]);
         ret_guest->control_fd = steal_fd(&streams->ours[STREAM_CONTROL]);
-        ret_guest->stdout_fd = steal_fd(&streams->ours[STREAM_OUTPUT]);
-        ret_guest->stderr_fd = steal_fd(&streams->ours[STREAM_ERROR]);
-        ret_guest->exit_fd = steal_fd(&exit_fd);
+        ret_guest->stdout_fd = ret_guest->stderr_fd = ret_guest->exit_fd = -1;
         ret_guest->handle = guest;
         ret_guest->report = (struct sbx_bytes){guest->report, strlen(guest->report)};
         return 0;
@@ -138,7 +128,7 @@ int guest_hand_over(struct guest *guest, uint64_t memory_bytes, struct guest_str
 
 int guest_start_with(struct backend *backend, struct guest_image *image, const struct sbx_guest_spec *spec,
                      int state_fd, const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err) {
-        _cleanup_(guest_streams_close) struct guest_streams streams = {{-1, -1, -1, -1, -1}, {-1, -1, -1, -1, -1}};
+        _cleanup_(guest_streams_close) struct guest_streams streams = {{-1, -1, -1}, {-1, -1, -1}};
         uint64_t memory_bytes = guest_memory_limit(backend, &spec->limits);
         struct guest *guest = guest_new(backend, image);
         int fds[GUEST_STREAMS + 1], r;
@@ -178,9 +168,14 @@ int guest_start(void *instance, const struct sbx_guest_spec *spec, const struct 
 /* ---- running ---- */
 
 bool guest_is_dead(const struct guest *guest) {
-        struct pollfd fd = {.fd = guest->pidfd, .events = POLLIN};
+        struct pollfd fds[2] = {{.fd = guest->pidfd, .events = POLLIN}, {.fd = guest->command}};
 
-        return guest->pidfd < 0 || poll(&fd, 1, 0) > 0;
+        if (guest->pidfd < 0)
+                return true;
+        if (poll(fds, 2, 0) <= 0)
+                return false;
+        /* The end of its streams is seen a moment before its own. */
+        return fds[0].revents != 0 || wait_fd(guest->pidfd, POLLIN, NULL, CORPSE_LIMIT_MS) == 0;
 }
 
 static int send_signal(const struct guest *guest, int number) {

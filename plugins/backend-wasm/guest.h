@@ -25,7 +25,7 @@ struct guest {
 };
 
 /* Our ends of what a guest is given, and the guest's. */
-#define GUEST_STREAMS 5 /* control, stdout, stderr, command, status page: in protocol.h's order */
+#define GUEST_STREAMS 3 /* control, command, status page: in protocol.h's order */
 struct guest_streams {
         int ours[GUEST_STREAMS], theirs[GUEST_STREAMS]; /* of the status page only theirs */
 };

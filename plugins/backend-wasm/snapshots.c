@@ -119,7 +119,7 @@ static int fork_guest(struct guest *parent, struct guest *copy, const struct gue
 
 int guest_fork(void *instance, void *handle, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                struct sbx_guest *ret_guest, struct sbx_error *err) {
-        _cleanup_(guest_streams_close) struct guest_streams streams = {{-1, -1, -1, -1, -1}, {-1, -1, -1, -1, -1}};
+        _cleanup_(guest_streams_close) struct guest_streams streams = {{-1, -1, -1}, {-1, -1, -1}};
         struct backend *backend = instance;
         struct guest *parent = handle, *copy = guest_new(backend, parent->image);
         uint64_t memory_bytes = guest_memory_limit(backend, &spec->limits);

@@ -12,10 +12,11 @@
 #define HOW_RESTORED 2
 
 /* As in protocol.h. */
-enum { FD_CONTROL, FD_STDOUT, FD_STDERR, FD_COMMAND, FD_STATUS, FD_SNAPSHOT };
+enum { FD_CONTROL, FD_COMMAND, FD_STATUS, FD_SNAPSHOT };
 
+/* Output goes in frames over the control stream: three descriptors fewer for each session in the server. */
 static void set_streams(struct session *session) {
-        vfs_set_streams(session->instance->host->vfs, -1, session->output_fd, session->error_fd, session->control_fd);
+        vfs_set_streams(session->instance->host->vfs, -1, -1, -1, session->control_fd);
 }
 
 int session_take_streams(struct session *session, struct received_fds *fds) {
@@ -26,8 +27,6 @@ int session_take_streams(struct session *session, struct received_fds *fds) {
                 return -errno;
         close_fd(&fds->fds[FD_STATUS]);
         session->control_fd = fds->fds[FD_CONTROL];
-        session->output_fd = fds->fds[FD_STDOUT];
-        session->error_fd = fds->fds[FD_STDERR];
         session->command_fd = fds->fds[FD_COMMAND];
         set_streams(session);
         return 0;

@@ -35,8 +35,6 @@ static void become_copy(struct session *session, struct received_fds *fds) {
                 _exit(EXIT_SETUP);
         close(session->control_fd);
         close(session->command_fd);
-        close(session->output_fd);
-        close(session->error_fd);
         if (session_take_streams(session, fds) < 0)
                 _exit(EXIT_SETUP);
         trap = wasm_call_resume(session->instance, HOW_FORKED);

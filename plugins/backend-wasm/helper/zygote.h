@@ -44,7 +44,7 @@ struct session {
         const struct jail *jail;
         const struct wasm_code *code;
         struct wasm_instance *instance; /* its host's status page is mapped, a placeholder in the zygote */
-        int control_fd, output_fd, error_fd, command_fd;
+        int control_fd, command_fd;
         struct vfs_limits limits;
 };
 
