@@ -6,9 +6,11 @@
 packages_build=(gcc libc6-dev meson ninja-build pkg-config python3
                 libjansson-dev libconfig-dev libmd-dev libseccomp-dev libedit-dev
                 libcurl4-openssl-dev libsqlite3-dev libpcre2-dev
-                libmicrohttpd-dev libgnutls28-dev librhonabwy-dev libarchive-dev)
+                libmicrohttpd-dev libgnutls28-dev librhonabwy-dev libarchive-dev libzstd-dev)
 packages_test=("${packages_build[@]}" g++ clang libclang-rt-14-dev libcmocka-dev bubblewrap shellcheck procps util-linux
                binutils openssl gnutls-bin python3-matplotlib)
+# What makes the guests of backend-wasm from Debian's sources (guests/wasm); cross compilers are unpacked, not installed.
+packages_wasm=(clang-14 lld-14 llvm-14 make patch dpkg-dev python3.11 libzstd-dev)
 # Container engines that tests start for themselves, and what makes the image that they need.
 packages_engines=(docker.io containerd runc podman conmon debootstrap tar)
 
@@ -62,4 +64,11 @@ build() {
                 fail "the build ($name) failed" "the last lines of its output are above; the whole is in $log"
         fi
         rm -f "$log"
+}
+
+# build_wasm_guests: into build/wasm-guest; minutes the first time, what has been done is kept. Shows its progress.
+build_wasm_guests() {
+        step "Building the guests of backend-wasm (some minutes the first time)"
+        /usr/bin/python3.11 "$top/guests/wasm/build.py" --output "$top/build/wasm-guest" </dev/null ||
+                fail "the guests of backend-wasm could not be built" "the last lines above say why; what was done is kept"
 }
