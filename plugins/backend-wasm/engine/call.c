@@ -7,6 +7,19 @@
 
 #include "stack.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define WASM_WITH_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WASM_WITH_ASAN 1
+#endif
+#endif
+#ifdef WASM_WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
 static const char *const trap_names[] = {
         [WASM_TRAP_NONE] = "none",
         [WASM_TRAP_BOUNDS] = "access beyond its memory",
@@ -30,6 +43,8 @@ uint8_t *wasm_stack_new(void) {
 
         if (stack == MAP_FAILED)
                 return NULL;
+        /* Frames that a trap left may have been here. */
+        ASAN_UNPOISON_MEMORY_REGION(stack, WASM_STACK_GUARD_SIZE + WASM_STACK_SIZE);
         if (mprotect(stack, WASM_STACK_GUARD_SIZE, PROT_NONE) < 0) {
                 wasm_stack_free(stack);
                 return NULL;
