@@ -39,7 +39,8 @@ static int check_directory(int fd, const char *path, struct sbx_error *err) {
         if (fstat(fd, &st) < 0)
                 return -errno;
         if (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-                return sbx_error_set(err, -EPERM, WASM_ORIGIN, "chown and chmod it, or set cache_directory to another one",
+                return sbx_error_set(err, -EPERM, WASM_ORIGIN,
+                                     "chown and chmod it, or set cache_directory to another one",
                                      "%s is not a directory of this user's alone (owner %u, mode %03o)", path,
                                      st.st_uid, st.st_mode & 07777);
         return 0;
@@ -52,7 +53,8 @@ int cache_directory_open(const struct backend *backend, int *ret_fd, struct sbx_
 
         if (r < 0) {
                 path = NULL;
-                return sbx_error_set(err, r, WASM_ORIGIN, "set cache_directory", "there is no directory to keep images in");
+                return sbx_error_set(err, r, WASM_ORIGIN, "set cache_directory",
+                                     "there is no directory to keep images in");
         }
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
                 return sbx_error_set(err, -errno, WASM_ORIGIN, "make it by hand, or set cache_directory",
@@ -133,7 +135,8 @@ static int make_kept(int directory, const struct guest_image *image, const char 
 }
 
 static int open_in_memory(const struct guest_image *image, int *ret_fd, struct sbx_error *err) {
-        _cleanup_close_ int fd = memfd_create("sbx-image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        _cleanup_close_ int fd = memfd_create("sbx-image", MFD_CLOEXEC | MFD_ALLOW_SEALING), read_only = -1;
+        char path[32];
         int r;
 
         if (fd < 0)
@@ -141,9 +144,16 @@ static int open_in_memory(const struct guest_image *image, int *ret_fd, struct s
         r = expand(image, fd, err);
         if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
                 r = sbx_error_set(err, -errno, WASM_ORIGIN, NULL, "memfd: %s", strerror(errno));
-        if (r == 0)
-                *ret_fd = steal_fd(&fd);
-        return r;
+        if (r < 0)
+                return r;
+        /* Kernels before 6.7 don't share what could be written by its descriptor, sealed or not; nor does the helper.
+         */
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        read_only = open(path, O_RDONLY | O_CLOEXEC);
+        if (read_only < 0)
+                return sbx_error_set(err, -errno, WASM_ORIGIN, "mount /proc", "%s: %s", path, strerror(errno));
+        *ret_fd = steal_fd(&read_only);
+        return 0;
 }
 
 static bool is_about_place(int code) {

@@ -35,9 +35,9 @@ struct helper_config {
 
 enum zygote_message_type {
         /* to the zygote; SPAWN may be sent before READY has come */
-        ZYGOTE_SPAWN = 1, /* + control, command, status page [, snapshot to restore]; answer: SPAWNED or FAILED. A session that
-                             restores sends a COMMAND_REPLY with its `id` when it has taken the snapshot in, or has
-                             failed to and ends. */
+        ZYGOTE_SPAWN = 1,   /* + control, command, status page [, snapshot to restore]; answer: SPAWNED or FAILED. A
+                               session that   restores sends a COMMAND_REPLY with its `id` when it has taken the snapshot
+                               in, or has   failed to and ends. */
         ZYGOTE_RELEASE = 2, /* the server is done with a session: it is killed if it lives, and forgotten; no answer */
         ZYGOTE_STATUS = 3,  /* answer: ZYGOTE_EXITED, also of one that lives */
         ZYGOTE_PERMIT = 4,  /* session `id` may make one copy; before COMMAND_FORK. Answer: PERMITTED or FAILED */
@@ -73,8 +73,7 @@ struct zygote_message {
 };
 
 enum command_type {
-        COMMAND_FORK =
-                1, /* + control, command, status page of the copy `id`; answer: `pid`, for ADOPT */
+        COMMAND_FORK = 1,   /* + control, command, status page of the copy `id`; answer: `pid`, for ADOPT */
         COMMAND_SAVE = 2,   /* + an empty memfd to write to; answer: `size` */
         COMMAND_REPLY = 16, /* `id`: the command's; `code`: 0 or negative errno, with `text` */
 };

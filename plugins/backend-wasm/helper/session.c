@@ -43,8 +43,12 @@ void session_tell_usage(struct session *session) {
 }
 
 _Noreturn void session_end(struct session *session, enum wasm_trap trap) {
-        atomic_store(&session->instance->host->status->trap, (uint32_t)trap);
-        _exit(trap == WASM_TRAP_NONE ? 0 : 128 + (int)trap);
+        struct wasm_status *status = session->instance->host->status;
+
+        atomic_store(&status->trap, (uint32_t)trap);
+        if (trap == WASM_TRAP_EXIT)
+                _exit((int)(atomic_load(&status->exit_code) & 0xff));
+        _exit(trap == WASM_TRAP_NONE ? 0 : HELPER_EXIT_TRAP + (int)trap);
 }
 
 static void request(struct session *session) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The zygote: loads code and image, goes to jail, then forks a session for each request of the server. */
+#include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -51,8 +52,12 @@ static int read_config(struct zygote *zygote, struct sbx_error *err) {
 
 static int load(struct zygote *zygote, struct sbx_error *err) {
         char path[32], message[256];
-        int r;
+        int r, flags = fcntl(HELPER_IMAGE_FD, F_GETFL);
 
+        /* All sessions map it: what could be written through the descriptor could be made writable in one of them. */
+        if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY)
+                return sbx_error_set(err, -EINVAL, HELPER_ORIGIN, "reinstall the program",
+                                     "the image's descriptor must be open for reading alone");
         snprintf(path, sizeof(path), "/proc/self/fd/%d", HELPER_CODE_FD);
         r = wasm_code_load(path, &zygote->session.code, message, sizeof(message));
         if (r == 0)

@@ -7,7 +7,7 @@
 #include "jail.h"
 #include "messages.h"
 
-#define EXIT_SETUP 125 /* of a session that could not begin; 128 + trap is that of one that a trap ended */
+#define EXIT_SETUP 125 /* of a session that could not begin */
 #define STATUS_SIZE 4096u
 
 /* A session as the zygote knows it. */
