@@ -90,10 +90,8 @@ static void tell_layers(struct probe *probe, const struct sbx_guest *guest) {
                 bool missing = state != NULL && strcmp(state, "absent") == 0;
 
                 if (name != NULL && detail != NULL && state != NULL)
-                        tell(probe, missing && strcmp(name, "cpu") != 0 ? SBX_PROBE_WARNING : SBX_PROBE_OK, name,
-                             missing && strcmp(name, "cpu") != 0 ? "seccomp and the bounds of WebAssembly hold without "
-                                                                   "it; docs/isolation-report.md"
-                                                                 : NULL,
+                        tell(probe, missing ? SBX_PROBE_WARNING : SBX_PROBE_OK, name,
+                             missing ? "the other layers hold without it; namespaces = \"required\" asks for all" : NULL,
                              "%s: %s", state, detail);
         }
 }

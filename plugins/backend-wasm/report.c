@@ -48,21 +48,17 @@ int report_read_layers(struct sbx_bytes json, char **ret_layers, struct sbx_erro
 char *report_make(const struct backend *backend, const struct guest_image *image, const char *layers,
                   uint64_t memory_bytes) {
         const struct wasm_options *options = &backend->options;
-        char *text = NULL, cpu[96] = "one thread, so one processor at most";
+        char *text = NULL;
 
-        if (options->cpu_seconds > 0)
-                snprintf(cpu, sizeof(cpu), "one thread, so one processor at most; %u s of it in all",
-                         options->cpu_seconds);
         if (asprintf(&text,
                      "{\"backend\":\"wasm\",\"isolation\":\"wasm\",\"layers\":["
                      "{\"name\":\"image\",\"state\":\"applied\",\"detail\":\"%s %s, private copy of image %.16s\"},%s,"
                      "{\"name\":\"memory\",\"state\":\"applied\",\"detail\":\"%" PRIu64
                      " MiB beyond the image's, refused with MemoryError\"},"
                      "{\"name\":\"files\",\"state\":\"applied\",\"detail\":\"in memory, %" PRIu64
-                     " MiB, %u entries, %u open; no path of the host\"},"
-                     "{\"name\":\"cpu\",\"state\":\"absent\",\"detail\":\"%s\"}]}",
+                     " MiB, %u entries, %u open; no path of the host\"}]}",
                      image->runtime, image->version, image->hash_text, layers, memory_bytes >> 20,
-                     options->files_bytes >> 20, options->file_entries, options->open_files, cpu) < 0)
+                     options->files_bytes >> 20, options->file_entries, options->open_files) < 0)
                 return NULL;
         return text;
 }
