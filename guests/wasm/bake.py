@@ -25,6 +25,10 @@ WORKERS = {
     "python": {"/usr/lib/sbx/sbx_guest": GUESTS / "python/sbx_guest",
                "/usr/lib/sbx/sbx_wasm": GUESTS / "wasm/python/sbx_wasm",
                "/usr/lib/sbx/preload": GUESTS / "wasm/python/preload"},
+    "javascript": {"/usr/lib/sbx/javascript/" + path.name: path
+                   for path in sorted((GUESTS / "wasm/javascript/worker").glob("*.js"))}
+                  | {f"/usr/lib/sbx/javascript/{name}.js": GUESTS / f"node/sbx_node/{name}.js"
+                     for name in ("errors", "text", "tools", "variables")},
 }
 
 

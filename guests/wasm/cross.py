@@ -38,6 +38,10 @@ class Kit:
         for name in ("include", "lib"):
             (self.prefix / name).mkdir(parents=True, exist_ok=True)
 
+    def debian_of(self, release):
+        """Another release: its sources, not its tools."""
+        return Debian(self.steps, release)
+
     def parallel(self, function, items):
         """Calls `function` for each item, as many at once as there may be jobs; the first failure is raised."""
         with concurrent.futures.ThreadPoolExecutor(self.steps.jobs) as pool:

@@ -16,8 +16,7 @@ from steps import BuildError, hash_file
 
 RELEASE = "bookworm"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-MIRRORS = (("http://deb.debian.org/debian", f"{RELEASE} {RELEASE}-updates"),
-           ("http://deb.debian.org/debian-security", f"{RELEASE}-security"))
+MIRRORS = (("http://deb.debian.org/debian", "{0} {0}-updates"), ("http://deb.debian.org/debian-security", "{0}-security"))
 
 # SPDX names of what each package is under; its whole copyright file goes along.
 LICENCES = {"python3.11": "PSF-2.0", "zlib": "Zlib", "bzip2": "bzip2-1.0.6", "xz-utils": "LicenseRef-PublicDomain",
@@ -46,11 +45,12 @@ class Package:
 
 
 class Debian:
-    """Debian's archive, by apt."""
+    """One release of Debian's archive, by apt."""
 
-    def __init__(self, steps):
+    def __init__(self, steps, release=RELEASE):
         self.steps = steps
-        self.directory = steps.directory / "debian"
+        self.release = release
+        self.directory = steps.directory / ("debian" if release == RELEASE else f"debian-{release}")
         self.updated = False
 
     def apt(self, *arguments, cwd):
@@ -72,7 +72,8 @@ class Debian:
         if not pathlib.Path(KEYRING).is_file():
             raise BuildError(f"Debian's keys are not there ({KEYRING}): apt-get install debian-archive-keyring")
         (base / "debian.sources").write_text("\n".join(
-            f"Types: deb deb-src\nURIs: {mirror}\nSuites: {suites}\nComponents: main\nSigned-By: {KEYRING}\n"
+            f"Types: deb deb-src\nURIs: {mirror}\nSuites: {suites.format(self.release)}\nComponents: main\n"
+            f"Signed-By: {KEYRING}\n"
             for mirror, suites in MIRRORS))
         self.apt("update", cwd=base)
         self.updated = True
@@ -82,7 +83,7 @@ class Debian:
         self.update()
         words = ["source", "--download-only"] if what == "source" else ["download"]
         failure = None
-        for wanted in (name, f"{name}/{RELEASE}"):
+        for wanted in (name, f"{name}/{self.release}"):
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir(parents=True)
             try:
@@ -91,14 +92,14 @@ class Debian:
             except BuildError as error:
                 failure = error
                 self.steps.say(f"{wanted} can't be had")
-        raise BuildError(f"{failure}\nDebian's package {name} is neither in its newest version nor in that of {RELEASE} to be "
+        raise BuildError(f"{failure}\nDebian's package {name} is neither in its newest version nor in that of {self.release} to be "
                          f"had from {MIRRORS[0][0]}. Is the network there? A proxy is taken from http_proxy.")
 
     def source(self, name, patches=()):
         """A source package, unpacked with Debian's patches, and those of ours."""
         directory = self.directory / "sources" / name
         unpacked = directory / "unpacked"
-        with self.steps.step("source-" + name, [name, RELEASE], [directory]) as wanted:
+        with self.steps.step("source-" + name, [name, self.release], [directory]) as wanted:
             if wanted:
                 self.fetch("source", name, directory)
         dsc = only(directory, "*.dsc")
@@ -115,7 +116,7 @@ class Debian:
         """A binary package, unpacked into a directory of its own."""
         directory = self.directory / "tools" / name
         unpacked = directory / "unpacked"
-        with self.steps.step("tool-" + name, [name, RELEASE], [unpacked]) as wanted:
+        with self.steps.step("tool-" + name, [name, self.release], [unpacked]) as wanted:
             if wanted:
                 self.fetch("download", name, directory)
                 self.steps.run(["dpkg", "-x", only(directory, "*.deb"), unpacked])
