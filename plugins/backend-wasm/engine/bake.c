@@ -105,31 +105,6 @@ static int read_file(struct bake *bake, const char *path, uint8_t **ret_data, si
         return 0;
 }
 
-/* Of either form; the packed one is expanded into memory. */
-static int open_image(struct bake *bake) {
-        int fd = open(bake->image_path, O_RDONLY | O_CLOEXEC), expanded;
-        struct image_header header;
-        int r;
-
-        if (fd < 0)
-                return image_refuse(bake->message, sizeof(bake->message), "%s can't be read: %s", bake->image_path,
-                                    strerror(errno));
-        r = image_read_header(fd, &header, bake->message, sizeof(bake->message));
-        if (r == 0 && header.form == IMAGE_PACKED) {
-                expanded = memfd_create("image", MFD_CLOEXEC);
-                r = expanded < 0 ? image_refuse(bake->message, sizeof(bake->message), "no memory for the image")
-                                 : image_expand(fd, expanded, bake->message, sizeof(bake->message));
-                close(fd);
-                fd = expanded;
-        }
-        if (r < 0) {
-                if (fd >= 0)
-                        close(fd);
-                return r;
-        }
-        return image_open(fd, &bake->image, bake->message, sizeof(bake->message));
-}
-
 static int add_preload(struct bake *bake) {
         uint8_t *data;
         size_t size;
@@ -312,7 +287,7 @@ int wasm_bake_main(int argc, char **argv) {
         }
         r = wasm_code_load(bake->code_path, &code, bake->message, sizeof(bake->message));
         if (r == 0 && bake->image_path != NULL)
-                r = open_image(bake);
+                r = image_open_path(bake->image_path, &bake->image, bake->message, sizeof(bake->message));
         if (r == 0)
                 r = build_tree(bake);
         if (r == 0)

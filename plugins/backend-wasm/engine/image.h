@@ -36,6 +36,8 @@ struct wasm_image {
 
 /* Texts of failures go to `message` (of `size` bytes), one line. */
 int image_open(int fd, struct wasm_image *ret_image, char *message, size_t size); /* expanded form; takes `fd` over */
+/* Of either form; what is packed is expanded into memory, which takes a second. */
+int image_open_path(const char *path, struct wasm_image *ret_image, char *message, size_t size);
 void image_close(struct wasm_image *image);
 /* Reads the header and manifest of either form: *ret_manifest is malloc'ed. */
 int image_describe(int fd, uint8_t ret_hash[WASM_IMAGE_HASH_SIZE], char **ret_manifest, char *message, size_t size);

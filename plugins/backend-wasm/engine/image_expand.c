@@ -2,9 +2,11 @@
 /* Packed images to expanded ones: unpacks each section piece by piece, checks the hash, and writes the header last, so
  * that what was cut off is no image. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -176,4 +178,27 @@ int image_expand(int from_fd, int to_fd, char *message, size_t size) {
         ZSTD_freeDCtx(expansion->unpacker);
         free(expansion);
         return r;
+}
+
+int image_open_path(const char *path, struct wasm_image *ret_image, char *message, size_t size) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC), expanded;
+        struct image_header header;
+        int r;
+
+        if (fd < 0)
+                return image_refuse(message, size, "%s can't be read: %s", path, strerror(errno));
+        r = image_read_header(fd, &header, message, size);
+        if (r == 0 && header.form == IMAGE_PACKED) {
+                expanded = memfd_create("image", MFD_CLOEXEC);
+                r = expanded < 0 ? image_refuse(message, size, "no memory for the image")
+                                 : image_expand(fd, expanded, message, size);
+                close(fd);
+                fd = expanded;
+        }
+        if (r < 0) {
+                if (fd >= 0)
+                        close(fd);
+                return r;
+        }
+        return image_open(fd, ret_image, message, size);
 }

@@ -23,11 +23,17 @@ static const char *code_defect(const struct wasm_code *code) {
 }
 
 int wasm_code_load(const char *path, const struct wasm_code **ret_code, char *message, size_t size) {
+        char here[4096];
         const struct wasm_code *code;
         const char *defect;
-        /* Everything is bound now: what loads symbols later would need files. */
-        void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        void *object;
 
+        if (strchr(path, '/') == NULL) { /* dlopen would look for it in the libraries' places */
+                snprintf(here, sizeof(here), "./%s", path);
+                path = here;
+        }
+        /* Everything is bound now: what loads symbols later would need files. */
+        object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (object == NULL) {
                 snprintf(message, size, "the guest's code can't be loaded: %s", dlerror());
                 return -EINVAL;

@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "engine/bake.h"
+#include "engine/run.h"
 #include "zygote.h"
 
 static int usage(void) {
         fprintf(stderr,
                 "usage: sbx-wasm zygote   serves a snipara-sandbox server, which starts it (helper/protocol.h)\n"
-                "       sbx-wasm bake     makes images: sbx-wasm bake --help\n");
+                "       sbx-wasm bake     makes images: sbx-wasm bake --help\n"
+                "       sbx-wasm run      tries one: sbx-wasm run --help\n");
         return 2;
 }
 
@@ -20,5 +22,7 @@ int main(int argc, char **argv) {
                 return zygote_main();
         if (strcmp(mode, "bake") == 0)
                 return wasm_bake_main(argc - 1, argv + 1);
+        if (strcmp(mode, "run") == 0)
+                return wasm_run_main(argc - 1, argv + 1);
         return usage();
 }
