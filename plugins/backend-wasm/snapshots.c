@@ -155,7 +155,7 @@ static int take_state(struct backend *backend, int fd, uint64_t size, struct sbx
 
                 if (n < 0 && errno == EINTR)
                         continue;
-                if (n <= 0 || (done == 0 && snapshot_describe(chunk, (size_t)n, &facts) < 0))
+                if (n <= 0 || (done == 0 && (n < SNAPSHOT_HEADER_SIZE || snapshot_describe(chunk, size, &facts) < 0)))
                         return sbx_error_set(err, -EIO, WASM_ORIGIN, NULL, "the guest has saved no whole state");
                 r = backend->host.output_append(backend->host.self, ret_state, chunk, (size_t)n);
                 if (r < 0)
@@ -215,8 +215,8 @@ static int find_image(struct backend *backend, const struct sbx_guest_spec *spec
                 return sbx_error_set(err, -EINVAL, WASM_ORIGIN, "only what this backend saved can be restored",
                                      "this is no saved state of a guest");
         if (state.size > backend->options.snapshot_max_bytes)
-                return sbx_error_set(err, -EFBIG, WASM_ORIGIN, "raise snapshot_max", "a saved state of %zu bytes is too large",
-                                     state.size);
+                return sbx_error_set(err, -EFBIG, WASM_ORIGIN, "raise snapshot_max",
+                                     "a saved state of %zu bytes is too large", state.size);
         r = image_for_hash(backend, facts.image_hash, ret_image, err);
         if (r == 0 && spec->runtime != NULL && strcmp(spec->runtime, (*ret_image)->runtime) != 0)
                 r = sbx_error_set(err, -EINVAL, WASM_ORIGIN, NULL, "the saved state is of %s, not of %s",

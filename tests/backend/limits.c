@@ -26,7 +26,7 @@ static void test_usage_counts(void **state) {
 
 static void test_memory_peak_is_told(void **state) {
         struct sbx_guest_process *guest = start("conformance-peak");
-        struct sbx_result *result = execute_until(guest, "data = b'x' * (100 << 20)\ndel data", PATIENCE_MS, NULL);
+        struct sbx_result *result = execute_until(guest, "data = b'x' * (101 << 20)\ndel data", PATIENCE_MS, NULL);
 
         assert_int_equal(result->end, SBX_END_OK);
         if (!layer_applied(guest, "memory"))
