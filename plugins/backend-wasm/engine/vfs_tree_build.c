@@ -12,6 +12,7 @@ struct item {
         char name[VFS_NAME_MAX];
         uint8_t name_size;
         uint8_t type; /* enum tree_type */
+        bool dated; /* a directory that was given a time */
         int64_t mtime_ns;
         uint8_t *content;
         size_t size;
@@ -152,8 +153,10 @@ int vfs_tree_builder_add_directory(struct vfs_tree_builder *builder, const char 
         struct item *item = NULL;
         int r = enter_path(builder, path, TREE_DIRECTORY, &item);
 
-        if (r == 0)
+        if (r == 0) {
                 item->mtime_ns = mtime_ns;
+                item->dated = true;
+        }
         return r;
 }
 
@@ -222,6 +225,11 @@ static uint64_t lay_out(struct vfs_tree_builder *builder, struct item **all) {
                 }
                 offset += item->name_size;
         }
+        /* A directory that came with a file in it is as old as the youngest there. */
+        for (uint32_t i = count; i-- > 0;)
+                for (uint32_t j = 0; j < all[i]->count && !all[i]->dated; j++)
+                        if (all[i]->items[j]->mtime_ns > all[i]->mtime_ns)
+                                all[i]->mtime_ns = all[i]->items[j]->mtime_ns;
         for (uint32_t i = 0; i < count; i++) {
                 if (all[i]->type != TREE_FILE)
                         continue;
