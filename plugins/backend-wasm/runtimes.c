@@ -160,6 +160,12 @@ static int load_installed(struct backend *backend, size_t index, struct guest_im
         return load(backend, code, packed, ret_image, err);
 }
 
+static bool is_installed(const struct backend *backend, size_t index) {
+        _cleanup_free_ char *code = NULL, *packed = NULL;
+
+        return installed_paths(backend, known[index].name, &code, &packed) == 0 && access(packed, F_OK) == 0;
+}
+
 static int load_prepared(struct backend *backend, const struct guest_image *base, struct guest_image **ret_image,
                          struct sbx_error *err) {
         _cleanup_free_ char *path = NULL;
@@ -244,7 +250,7 @@ int image_for_runtime(struct backend *backend, const char *runtime, const char *
                strcmp(runtime, known[index].family) != 0)
                 index++;
         pthread_mutex_lock(&backend->images_lock);
-        if (index < RUNTIME_COUNT)
+        if (index < RUNTIME_COUNT && (index == RUNTIME_PYTHON || is_installed(backend, index)))
                 r = find_current(backend, index, &image, err);
         if (r == 0 && (image == NULL || (version != NULL && !is_version(image->version, version))))
                 r = refuse(backend, runtime, version, err);
