@@ -4,8 +4,8 @@
  *
  * Exports and imports are those of plugins/backend-wasm/engine/code.h. Compiled for wasm32-wasi and linked with
  * libpython as a reactor. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "guest.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -146,7 +146,7 @@ uint32_t sbx_start(void) {
         for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
                 if (setenv(variables[i][0], variables[i][1], 1) != 0)
                         return 1;
-        if (boot() < 0)
+        if (reserve_install() < 0 || boot() < 0)
                 return 1;
         if (find_functions() < 0) {
                 PyErr_Print();

@@ -121,24 +121,34 @@ def make_cpython(kit, package, libraries):
 
 def make_module(kit, package, build, libraries):
     """python.wasm"""
-    source, steps = HERE / "guest.c", kit.steps
+    sources, steps = [HERE / "guest.c", HERE / "reserve.c"], kit.steps
     output = steps.directory / "objects/guest-python"
-    with steps.step("python-guest", [source, package.key(), build / "pyconfig.h", kit.toolchain.key],
-                    [output / "guest.o"]) as wanted:
+    objects = [output / source.with_suffix(".o").name for source in sources]
+    with steps.step("python-guest", [*sources, HERE / "guest.h", package.key(), build / "pyconfig.h", kit.toolchain.key],
+                    objects) as wanted:
         if wanted:
-            kit.compile([source], ["-O2", "-DNDEBUG", f"-I{build}", f"-I{package.directory}/Include", *EMULATED_FLAGS], output)
-    inputs = [output / "guest.o", *(build / name for name in PYTHON_TARGETS), *libraries]
+            kit.compile(sources, ["-O2", "-DNDEBUG", f"-I{build}", f"-I{package.directory}/Include", *EMULATED_FLAGS], output)
+    inputs = [*objects, *(build / name for name in PYTHON_TARGETS), *libraries]
     return kit.link("python", inputs, steps.directory / "python.wasm")
 
 
+def make_sysconfig(kit, build, directory):
+    """The build's description of itself (`sysconfig`), without this machine's paths, under the name that Debian's
+    version of sysconfig.py looks for."""
+    generated = next((build / (build / "pybuilddir.txt").read_text()).glob("_sysconfigdata_*.py"))
+    directory.mkdir(exist_ok=True)
+    text = generated.read_text().replace(str(kit.steps.directory), "/build")
+    (directory / "_sysconfigdata__wasm32-wasi.py").write_text(text)
+
+
 def make_tree(kit, package, build, zones):
-    """The standard library, the build's description of itself, time zones."""
-    tree = kit.steps.directory / "tree-python"
-    generated = build / (build / "pybuilddir.txt").read_text()
-    with kit.steps.step("python-tree", [package.key(), zones.key(), HERE.parent / "tree.py", generated], [tree]) as wanted:
+    """The standard library, time zones."""
+    tree, sysconfig = kit.steps.directory / "tree-python", kit.steps.directory / "sysconfig"
+    key = [package.key(), zones.key(), HERE.parent / "tree.py", HERE / "recipe.py", build / "pybuilddir.txt"]
+    with kit.steps.step("python-tree", key, [tree]) as wanted:
         if wanted:
-            additions = [(str(generated), "/usr/lib/python3.11")]
-            make_python_tree(str(tree), str(package.directory / "Lib"), additions,
+            make_sysconfig(kit, build, sysconfig)
+            make_python_tree(str(tree), str(package.directory / "Lib"), [(str(sysconfig), "/usr/lib/python3.11")],
                              str(zones.directory / "usr/share/zoneinfo"), package.time(), kit.steps.jobs)
     return tree
 
