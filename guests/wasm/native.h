@@ -92,7 +92,7 @@ static inline void memory_copy(struct wasm_instance *instance, u32 to, u32 from,
 /* ---- calls through the table: types are numbers, equal for equal signatures ---- */
 
 #define CALL_INDIRECT(signature, wanted, x, ...)                                                                       \
-        ((LIKELY((x) < TABLE_SIZE && wasm_table[x].type == (wanted)) || TRAP(INDIRECT_CALL)),                          \
+        ((void)(LIKELY((x) < TABLE_SIZE && wasm_table[x].type == (wanted)) || TRAP(INDIRECT_CALL)),                    \
          ((signature)wasm_table[x].function)(__VA_ARGS__))
 
 /* ---- integers ---- */
@@ -121,35 +121,7 @@ static inline void memory_copy(struct wasm_instance *instance, u32 to, u32 from,
 #define I32_ROTR(x, y) ROTR(x, y, 31)
 #define I64_ROTR(x, y) ROTR(x, y, 63)
 
-/* ---- floating point to integers. The bounds are what the type can hold: exact as f64; as f32 and for 64 bits the next
- * representable number beyond, hence `<`. ---- */
-
-#define IN_RANGE(x, low, high) ((x) low && (x) < (high))
-#define TRUNC(type, through, x, low, high) \
-        (LIKELY(IN_RANGE(x, low, high)) ? (type)(through)(x) : (type)TRAP(CONVERSION))
-#define I32_TRUNC_S_F32(x) TRUNC(u32, s32, x, >= -2147483648.f, 2147483648.f)
-#define I64_TRUNC_S_F32(x) TRUNC(u64, s64, x, >= -9223372036854775808.f, 9223372036854775808.f)
-#define I32_TRUNC_S_F64(x) TRUNC(u32, s32, x, > -2147483649., 2147483648.)
-#define I64_TRUNC_S_F64(x) TRUNC(u64, s64, x, >= -9223372036854775808., 9223372036854775808.)
-#define I32_TRUNC_U_F32(x) TRUNC(u32, u32, x, > -1.f, 4294967296.f)
-#define I64_TRUNC_U_F32(x) TRUNC(u64, u64, x, > -1.f, 18446744073709551616.f)
-#define I32_TRUNC_U_F64(x) TRUNC(u32, u32, x, > -1., 4294967296.)
-#define I64_TRUNC_U_F64(x) TRUNC(u64, u64, x, > -1., 18446744073709551616.)
-
-/* Not a number gives 0; what is too small or too large, the least or the greatest. */
-#define TRUNC_SAT(type, through, x, low, high, least, greatest) \
-        (LIKELY(IN_RANGE(x, low, high)) ? (type)(through)(x) \
-                                        : isnan(x) ? (type)0 : (x) < 0 ? (type)(least) : (type)(greatest))
-#define I32_TRUNC_SAT_S_F32(x) TRUNC_SAT(u32, s32, x, >= -2147483648.f, 2147483648.f, INT32_MIN, INT32_MAX)
-#define I64_TRUNC_SAT_S_F32(x) \
-        TRUNC_SAT(u64, s64, x, >= -9223372036854775808.f, 9223372036854775808.f, INT64_MIN, INT64_MAX)
-#define I32_TRUNC_SAT_S_F64(x) TRUNC_SAT(u32, s32, x, > -2147483649., 2147483648., INT32_MIN, INT32_MAX)
-#define I64_TRUNC_SAT_S_F64(x) \
-        TRUNC_SAT(u64, s64, x, >= -9223372036854775808., 9223372036854775808., INT64_MIN, INT64_MAX)
-#define I32_TRUNC_SAT_U_F32(x) TRUNC_SAT(u32, u32, x, > -1.f, 4294967296.f, 0, UINT32_MAX)
-#define I64_TRUNC_SAT_U_F32(x) TRUNC_SAT(u64, u64, x, > -1.f, 18446744073709551616.f, 0, UINT64_MAX)
-#define I32_TRUNC_SAT_U_F64(x) TRUNC_SAT(u32, u32, x, > -1., 4294967296., 0, UINT32_MAX)
-#define I64_TRUNC_SAT_U_F64(x) TRUNC_SAT(u64, u64, x, > -1., 18446744073709551616., 0, UINT64_MAX)
+/* ---- floating point: isnan() of bits, since with -fsignaling-nans gcc calls a function for it ---- */
 
 #define DEFINE_REINTERPRET(name, from, to)                                                                             \
         static inline to name(from x) {                                                                                \
@@ -162,13 +134,53 @@ DEFINE_REINTERPRET(i32_reinterpret_f32, f32, u32)
 DEFINE_REINTERPRET(f64_reinterpret_i64, u64, f64)
 DEFINE_REINTERPRET(i64_reinterpret_f64, f64, u64)
 
+static inline int is_nanf(f32 x) {
+        return (i32_reinterpret_f32(x) & 0x7fffffffu) > 0x7f800000u;
+}
+static inline int is_nan(f64 x) {
+        return (i64_reinterpret_f64(x) & 0x7fffffffffffffffu) > 0x7ff0000000000000u;
+}
+#define IS_NAN(x) _Generic((x), f32 : is_nanf, f64 : is_nan)(x)
+
+/* ---- floating point to integers. The bounds are what the type can hold: exact as f64; as f32 and for 64 bits the next
+ * representable number beyond, hence `<`. ---- */
+
+#define IN_RANGE(x, low, high) ((x)low && (x) < (high))
+#define TRUNC(type, through, x, low, high)                                                                             \
+        (LIKELY(IN_RANGE(x, low, high)) ? (type)(through)(x) : (type)TRAP(CONVERSION))
+#define I32_TRUNC_S_F32(x) TRUNC(u32, s32, x, >= -2147483648.f, 2147483648.f)
+#define I64_TRUNC_S_F32(x) TRUNC(u64, s64, x, >= -9223372036854775808.f, 9223372036854775808.f)
+#define I32_TRUNC_S_F64(x) TRUNC(u32, s32, x, > -2147483649., 2147483648.)
+#define I64_TRUNC_S_F64(x) TRUNC(u64, s64, x, >= -9223372036854775808., 9223372036854775808.)
+#define I32_TRUNC_U_F32(x) TRUNC(u32, u32, x, > -1.f, 4294967296.f)
+#define I64_TRUNC_U_F32(x) TRUNC(u64, u64, x, > -1.f, 18446744073709551616.f)
+#define I32_TRUNC_U_F64(x) TRUNC(u32, u32, x, > -1., 4294967296.)
+#define I64_TRUNC_U_F64(x) TRUNC(u64, u64, x, > -1., 18446744073709551616.)
+
+/* Not a number gives 0; what is too small or too large, the least or the greatest. */
+#define TRUNC_SAT(type, through, x, low, high, least, greatest)                                                        \
+        (LIKELY(IN_RANGE(x, low, high)) ? (type)(through)(x)                                                           \
+         : IS_NAN(x)                    ? (type)0                                                                      \
+         : (x) < 0                      ? (type)(least)                                                                \
+                                        : (type)(greatest))
+#define I32_TRUNC_SAT_S_F32(x) TRUNC_SAT(u32, s32, x, >= -2147483648.f, 2147483648.f, INT32_MIN, INT32_MAX)
+#define I64_TRUNC_SAT_S_F32(x)                                                                                         \
+        TRUNC_SAT(u64, s64, x, >= -9223372036854775808.f, 9223372036854775808.f, INT64_MIN, INT64_MAX)
+#define I32_TRUNC_SAT_S_F64(x) TRUNC_SAT(u32, s32, x, > -2147483649., 2147483648., INT32_MIN, INT32_MAX)
+#define I64_TRUNC_SAT_S_F64(x)                                                                                         \
+        TRUNC_SAT(u64, s64, x, >= -9223372036854775808., 9223372036854775808., INT64_MIN, INT64_MAX)
+#define I32_TRUNC_SAT_U_F32(x) TRUNC_SAT(u32, u32, x, > -1.f, 4294967296.f, 0, UINT32_MAX)
+#define I64_TRUNC_SAT_U_F32(x) TRUNC_SAT(u64, u64, x, > -1.f, 18446744073709551616.f, 0, UINT64_MAX)
+#define I32_TRUNC_SAT_U_F64(x) TRUNC_SAT(u32, u32, x, > -1., 4294967296., 0, UINT32_MAX)
+#define I64_TRUNC_SAT_U_F64(x) TRUNC_SAT(u64, u64, x, > -1., 18446744073709551616., 0, UINT64_MAX)
+
 /* ---- floating point: a result that is not a number is a quiet one; fabs only clears the sign ---- */
 
 static inline f32 wasm_quietf(f32 x) {
-        return UNLIKELY(isnan(x)) ? f32_reinterpret_i32(i32_reinterpret_f32(x) | 0x7fc00000u) : x;
+        return UNLIKELY(is_nanf(x)) ? f32_reinterpret_i32(i32_reinterpret_f32(x) | 0x7fc00000u) : x;
 }
 static inline f64 wasm_quiet(f64 x) {
-        return UNLIKELY(isnan(x)) ? f64_reinterpret_i64(i64_reinterpret_f64(x) | 0x7ff8000000000000u) : x;
+        return UNLIKELY(is_nan(x)) ? f64_reinterpret_i64(i64_reinterpret_f64(x) | 0x7ff8000000000000u) : x;
 }
 static inline f32 wasm_fabsf(f32 x) {
         return f32_reinterpret_i32(i32_reinterpret_f32(x) & 0x7fffffffu);
@@ -177,8 +189,12 @@ static inline f64 wasm_fabs(f64 x) {
         return f64_reinterpret_i64(i64_reinterpret_f64(x) & 0x7fffffffffffffffu);
 }
 #define DEFINE_ROUND(name)                                                                                             \
-        static inline f64 wasm_##name(f64 x) { return UNLIKELY(isnan(x)) ? wasm_quiet(x) : name(x); }                  \
-        static inline f32 wasm_##name##f(f32 x) { return UNLIKELY(isnan(x)) ? wasm_quietf(x) : name##f(x); }
+        static inline f64 wasm_##name(f64 x) {                                                                         \
+                return UNLIKELY(is_nan(x)) ? wasm_quiet(x) : name(x);                                                  \
+        }                                                                                                              \
+        static inline f32 wasm_##name##f(f32 x) {                                                                      \
+                return UNLIKELY(is_nanf(x)) ? wasm_quietf(x) : name##f(x);                                             \
+        }
 DEFINE_ROUND(floor)
 DEFINE_ROUND(ceil)
 DEFINE_ROUND(trunc)
@@ -187,12 +203,12 @@ DEFINE_ROUND(sqrt)
 
 /* -0 is less than +0. */
 static inline f64 wasm_min(f64 x, f64 y) {
-        if (UNLIKELY(isnan(x) || isnan(y)))
+        if (UNLIKELY(IS_NAN(x) || IS_NAN(y)))
                 return NAN;
         return x == 0 && y == 0 ? (signbit(x) ? x : y) : x < y ? x : y;
 }
 static inline f64 wasm_max(f64 x, f64 y) {
-        if (UNLIKELY(isnan(x) || isnan(y)))
+        if (UNLIKELY(IS_NAN(x) || IS_NAN(y)))
                 return NAN;
         return x == 0 && y == 0 ? (signbit(x) ? y : x) : x > y ? x : y;
 }

@@ -21,8 +21,7 @@ class BuildError(Exception):
 
 def hash_file(path):
     """SHA-256 of a file, in hex."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
 
 def hash_tree(directory):
