@@ -45,10 +45,11 @@ def copied(driver, make):
 
 
 def _new_one(driver, before):
-    new = sessions_of(driver) - before
-    # The first guest brings the zygote with it, which is the parent of the session.
-    sessions = [pid for pid in new if _parent(pid) != driver.process.pid]
-    assert len(sessions) == 1, "new processes: %s" % {pid: _parent(pid) for pid in new}
+    now = sessions_of(driver)
+    # The first guest may bring the zygote with it, which has children.
+    parents = {_parent(pid) for pid in now}
+    sessions = [pid for pid in now - before if pid not in parents]
+    assert len(sessions) == 1, "new processes: %s of %s" % (sessions, now - before)
     return sessions[0]
 
 
