@@ -54,7 +54,8 @@ static inline void backend_log(const struct backend *backend, int level, const c
 int backend_start(void *instance, const struct sbx_call *call, struct sbx_error *err);
 void backend_stop(void *instance);
 
-/* ---- guest.c, usage.c, snapshots.c, images.c: the backend's operations; any thread. See <snipara-sandbox/backend.h>. */
+/* ---- guest.c, usage.c, snapshots.c, images.c: the backend's operations; any thread. See <snipara-sandbox/backend.h>.
+ */
 
 extern const struct sbx_backend_ops backend_ops;
 int guest_start(void *instance, const struct sbx_guest_spec *spec, const struct sbx_call *call,
@@ -76,8 +77,8 @@ int images_prune(void *instance, const struct sbx_call *call, struct sbx_output 
 /* ---- runtimes.c: which image; any thread. The image lives until stop. */
 
 /* -ENOENT: no such runtime (the error tells which there are), or an image that is to be prepared first. */
-int image_for_runtime(struct backend *backend, const char *runtime, const char *version,
-                      struct guest_image **ret_image, struct sbx_error *err);
+int image_for_runtime(struct backend *backend, const char *runtime, const char *version, struct guest_image **ret_image,
+                      struct sbx_error *err);
 /* -ENOENT: this installation does not have it. */
 int image_for_hash(struct backend *backend, const uint8_t hash[IMAGE_HASH_SIZE], struct guest_image **ret_image,
                    struct sbx_error *err);

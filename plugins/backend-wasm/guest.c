@@ -20,7 +20,8 @@
 
 #define CORPSE_LIMIT_MS 1000 /* from a process's last closed descriptor to its end */
 
-/* As in protocol.h. Output comes in frames over the control stream, so that thousands of guests need few descriptors. */
+/* As in protocol.h. Output comes in frames over the control stream, so that thousands of guests need few descriptors.
+ */
 #define STREAM_CONTROL 0
 #define STREAM_COMMAND 1
 #define STREAM_STATUS 2

@@ -11,8 +11,8 @@ struct guest {
         struct helper *helper;
         const struct guest_image *image;
         uint64_t id;
-        int pidfd;   /* -1: not started */
-        int command; /* the command socket */
+        int pidfd;                  /* -1: not started */
+        int command;                /* the command socket */
         struct wasm_status *status; /* shared with the guest, which may write anything into it */
         char *report;
 

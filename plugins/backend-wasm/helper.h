@@ -18,12 +18,14 @@ void helper_unref(struct helper *helper); /* NULL is fine */
  * are dead. */
 void helpers_shut_down(struct backend *backend);
 
-/* SPAWN, ADOPT. `fds`: as protocol.h says; they stay the caller's. -EPIPE: the helper is dead, and no guest came of it. */
+/* SPAWN, ADOPT. `fds`: as protocol.h says; they stay the caller's. -EPIPE: the helper is dead, and no guest came of it.
+ */
 int helper_spawn(struct helper *helper, const struct zygote_message *request, const int *fds, size_t fd_count,
                  const struct sbx_call *call, int *ret_pidfd, struct sbx_error *err);
 /* A guest may make one process, its copy, until the request that adopts it. -ESRCH: it is dead. */
 int helper_permit(struct helper *helper, uint64_t id, const struct sbx_call *call, struct sbx_error *err);
-/* How a dead guest ended: 0..255, -signal, INT32_MIN when unknown; and what it used of the processor, if that is known. */
+/* How a dead guest ended: 0..255, -signal, INT32_MIN when unknown; and what it used of the processor, if that is known.
+ */
 int helper_exit_code(struct helper *helper, uint64_t id, uint64_t *cpu_ns);
 /* Of a dead guest: the helper need not remember it any more. */
 void helper_release(struct helper *helper, uint64_t id);

@@ -119,12 +119,9 @@ static int open_launch(struct backend *backend, const struct guest_image *image,
 }
 
 static int spawn_program(const char *path, const struct launch *launch, pid_t *ret_pid) {
-        const int numbers[][2] = {{launch->log_write, 1},
-                                  {launch->log_write, 2},
-                                  {launch->socket, HELPER_SOCKET_FD},
-                                  {launch->image, HELPER_IMAGE_FD},
-                                  {launch->code, HELPER_CODE_FD},
-                                  {launch->config, HELPER_CONFIG_FD}};
+        const int numbers[][2] = {
+                {launch->log_write, 1},           {launch->log_write, 2},         {launch->socket, HELPER_SOCKET_FD},
+                {launch->image, HELPER_IMAGE_FD}, {launch->code, HELPER_CODE_FD}, {launch->config, HELPER_CONFIG_FD}};
         static char *const argv[] = {(char *)HELPER_PROGRAM, (char *)"zygote", NULL};
         static char *const no_environment[] = {NULL};
         posix_spawn_file_actions_t actions;

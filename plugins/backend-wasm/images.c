@@ -27,7 +27,7 @@ static int answer(const struct backend *backend, const json_t *value, struct sbx
 /* ---- what guests are made of ---- */
 
 struct wanted {
-        char *paths[RUNTIME_COUNT]; /* of the packed images; NULL: none */
+        char *paths[RUNTIME_COUNT];                  /* of the packed images; NULL: none */
         char hashes[RUNTIME_COUNT][IMAGE_HASH_TEXT]; /* "": not there */
         char *prepared;                              /* of Python's, NULL: without packages */
         char prepared_hash[IMAGE_HASH_TEXT];

@@ -31,8 +31,8 @@ const struct sbx_option wasm_option_table[] = {
         OPTION(SBX_OPTION_DURATION, "cpu_time", .default_value = "0", .minimum = 0, .maximum = INT64_C(86400000) * 365,
                .help = "Processor time that a guest may use in its whole life, in seconds rounded up, before it is "
                        "killed; 0 is no limit."),
-        OPTION(SBX_OPTION_INT, "sessions", .default_value = "10000", .minimum = 1, .maximum = 1000000,
-               .unit = "guests", .help = "How many guests of one image may live at once."),
+        OPTION(SBX_OPTION_INT, "sessions", .default_value = "10000", .minimum = 1, .maximum = 1000000, .unit = "guests",
+               .help = "How many guests of one image may live at once."),
         OPTION(SBX_OPTION_ENUM, "namespaces", .default_value = "auto", .choices = "auto|required|off",
                .help = "Whether the jail around the engine has namespaces of its own beside seccomp and Landlock: where "
                        "this machine lets it (auto), always (required: else no guest starts), or never (off)."),

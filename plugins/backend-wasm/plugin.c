@@ -44,7 +44,7 @@ int backend_start(void *instance, const struct sbx_call *call, struct sbx_error 
         /* An image that is still to be built is built by an instance that was started. */
         r = image_for_runtime(backend, NULL, NULL, &image, &own);
         if (r == -ENOENT) {
-                backend_log(backend, SBX_LOG_WARNING, own.message);
+                backend_log(backend, SBX_LOG_INFO, own.message);
                 return 0;
         }
         /* The first guest_start waits until it is ready, and tells if it never is. */

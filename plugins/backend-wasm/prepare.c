@@ -130,17 +130,33 @@ static int helper_path(const struct backend *backend, const char *name, char **r
         return below(directory, name, ret_path) < 0 ? nomem(err) : 0;
 }
 
-/* The last lines that a program printed are what went wrong. */
-static int check_ended(int r, const struct program_result *result, const char *doing, const char *hint,
-                       struct sbx_error *err) {
+/* The last line says what went wrong; before that of sbx-wasm, that the bake has failed, Python says why. */
+static const char *last_words(char *tail) {
+        static const char own[] = "sbx-wasm bake:";
+        char *end = tail + strlen(tail), *line = end;
+
+        while (line > tail) {
+                *--end = '\0'; /* each line ends with one */
+                line = strrchr(tail, '\n');
+                line = line != NULL ? line + 1 : tail;
+                if (strncmp(line, own, strlen(own)) != 0 || line == tail)
+                        break;
+                end = line;
+        }
+        return line;
+}
+
+static int check_ended(const struct backend *backend, int r, struct program_result *result, const char *doing,
+                       const char *hint, struct sbx_error *err) {
         if (r == -ECANCELED || r == -ETIMEDOUT)
                 return gave_up(r, doing, err);
         if (r < 0)
                 return sbx_error_set(err, r, WASM_ORIGIN, "reinstall the program", "%s: %s", doing, strerror(-r));
         if (result->exit_code == 0)
                 return 0;
+        backend_log(backend, SBX_LOG_DEBUG, result->tail);
         return sbx_error_set(err, -EIO, WASM_ORIGIN, hint, "%s failed: %s", doing,
-                             result->tail[0] != '\0' ? result->tail : "it said nothing");
+                             result->tail[0] != '\0' ? last_words(result->tail) : "it said nothing");
 }
 
 static int collect_packages(const struct backend *backend, const struct guest_image *base,
@@ -173,8 +189,8 @@ static int collect_packages(const struct backend *backend, const struct guest_im
         for (size_t i = 0; i < count; i++)
                 argv[used++] = backend->options.packages[i];
         r = program_run(argv, doing, call, &result);
-        return check_ended(r, &result, doing, "mend the option packages; native code runs in the backends local and docker",
-                           err);
+        return check_ended(backend, r, &result, doing,
+                           "mend the option packages; native code runs in the backends local and docker", err);
 }
 
 /* ---- baking ---- */
@@ -225,7 +241,8 @@ static int bake(const struct backend *backend, const struct guest_image *base, c
                                               "--add", workshop->tree, "--preload", workshop->preload, "--manifest",
                                               workshop->manifest, "--out", workshop->out, NULL},
                         doing, call, &result);
-        return check_ended(r, &result, doing, "a package that can't be imported in WebAssembly can't be in the image", err);
+        return check_ended(backend, r, &result, doing,
+                           "a package that can't be imported in WebAssembly can't be in the image", err);
 }
 
 static int build(struct backend *backend, const struct guest_image *base, const char *path, const struct sbx_call *call,

@@ -91,7 +91,8 @@ static void tell_layers(struct probe *probe, const struct sbx_guest *guest) {
 
                 if (name != NULL && detail != NULL && state != NULL)
                         tell(probe, missing ? SBX_PROBE_WARNING : SBX_PROBE_OK, name,
-                             missing ? "the other layers hold without it; namespaces = \"required\" asks for all" : NULL,
+                             missing ? "the other layers hold without it; namespaces = \"required\" asks for all"
+                                     : NULL,
                              "%s: %s", state, detail);
         }
 }

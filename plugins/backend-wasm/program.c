@@ -78,10 +78,10 @@ static int listen_to(int fd, struct listener *listener) {
 
 /* What such programs may need of the server's environment, and no more: no secret of it is theirs. */
 static void make_environment(char *environment[VARIABLES_MAX]) {
-        static const char *const names[] = {"HOME=",        "PATH=",       "TMPDIR=",        "LANG=",
-                                            "http_proxy=",  "https_proxy=", "no_proxy=",     "HTTP_PROXY=",
-                                            "HTTPS_PROXY=", "NO_PROXY=",   "SSL_CERT_FILE=", "PIP_INDEX_URL=",
-                                            "PIP_CERT="};
+        static const char *const names[] = {
+                "HOME=",          "PATH=",          "TMPDIR=",     "LANG=",        "http_proxy=",
+                "https_proxy=",   "no_proxy=",      "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=",
+                "SSL_CERT_FILE=", "PIP_INDEX_URL=", "PIP_CERT="};
         size_t count = 0;
 
         for (size_t i = 0; environ[i] != NULL; i++)
@@ -111,8 +111,7 @@ static int spawn_program(const char *const argv[], int output, pid_t *ret_pid) {
         posix_spawnattr_setsigdefault(&attributes, &all);
         posix_spawnattr_setsigmask(&attributes, &none);
         posix_spawnattr_setpgroup(&attributes, 0); /* so that it ends with all that it starts */
-        posix_spawnattr_setflags(&attributes,
-                                 POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
         if (r == 0)
                 r = posix_spawn(ret_pid, argv[0], &actions, &attributes, (char **)argv, environment);
         posix_spawnattr_destroy(&attributes);

@@ -56,8 +56,8 @@ static int check_file(int fd, const char *path, struct sbx_error *err) {
         if (!S_ISREG(st.st_mode) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0 ||
             (st.st_uid != 0 && st.st_uid != geteuid()))
                 return sbx_error_set(err, -EPERM, WASM_ORIGIN, "it must belong to root or you: chmod go-w, chown",
-                                     "%s is not used: others than root and you can write it (owner %u, mode %03o)", path,
-                                     st.st_uid, st.st_mode & 07777);
+                                     "%s is not used: others than root and you can write it (owner %u, mode %03o)",
+                                     path, st.st_uid, st.st_mode & 07777);
         return 0;
 }
 
@@ -68,7 +68,8 @@ static int read_image(const char *path, struct guest_image *image, struct sbx_er
         int r;
 
         if (fd < 0)
-                return sbx_error_set(err, -errno, WASM_ORIGIN, "reinstall the program", "%s: %s", path, strerror(errno));
+                return sbx_error_set(err, -errno, WASM_ORIGIN, "reinstall the program", "%s: %s", path,
+                                     strerror(errno));
         r = check_file(fd, path, err);
         if (r < 0)
                 return r;
@@ -154,7 +155,8 @@ static int load_installed(struct backend *backend, size_t index, struct guest_im
         if (r == 0 && access(packed, F_OK) < 0)
                 r = -errno;
         if (r < 0)
-                return sbx_error_set(err, r, WASM_ORIGIN, "reinstall the program, or build the guest: guests/wasm/README.md",
+                return sbx_error_set(err, r, WASM_ORIGIN,
+                                     "reinstall the program, or build the guest: guests/wasm/README.md",
                                      "there is no image of %s: %s: %s", known[index].name, packed != NULL ? packed : "",
                                      strerror(-r));
         return load(backend, code, packed, ret_image, err);
@@ -238,8 +240,8 @@ static bool is_version(const char *found, const char *wanted) {
         return strncmp(found, wanted, length) == 0 && (found[length] == '\0' || found[length] == '.');
 }
 
-int image_for_runtime(struct backend *backend, const char *runtime, const char *version,
-                      struct guest_image **ret_image, struct sbx_error *err) {
+int image_for_runtime(struct backend *backend, const char *runtime, const char *version, struct guest_image **ret_image,
+                      struct sbx_error *err) {
         struct guest_image *image = NULL;
         size_t index = 0;
         int r = 0;
