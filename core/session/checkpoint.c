@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-#define QUIET_NS (20 * SBX_NS_PER_MS)  /* after the last use: who executes one piece after another is not held up */
+#define QUIET_NS (5 * SBX_NS_PER_MS)   /* after the last use: who executes one piece after another is not held up */
 #define LATE_NS SBX_NS_PER_S           /* after the first change: who does so all the time has checkpoints, too */
 #define COPY_TIMEOUT_MS UINT64_C(5000) /* a copy takes less than a millisecond */
 
