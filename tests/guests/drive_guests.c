@@ -5,7 +5,8 @@
  *      drive-guests INSTANCE [NAME=VALUE ...]
  *
  * Reads commands from standard input, one JSON object a line, and answers each with one line; drive.py beside it is the
- * other end. Guests are told apart by numbers. A failure is {"errno", "message", "hint"}. */
+ * other end. Guests are told apart by numbers; "took_ns" is how long a command took. A failure is {"errno", "message",
+ * "hint"}. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -104,10 +105,14 @@ static int dispatch(const json_t *command, json_t *answer, struct sbx_error *err
 static int answer_line(struct sbx_bytes line) {
         _cleanup_json_ json_t *command = NULL, *answer = json_object();
         struct sbx_error err = {0};
+        uint64_t begin;
         int r = answer != NULL ? sbx_json_parse(line, LINE_MAX_BYTES, "command", &command, &err) : -ENOMEM;
 
+        begin = sbx_clock_ns();
         if (r == 0)
                 r = dispatch(command, answer, &err);
+        if (r == 0 && json_object_set_new(answer, "took_ns", json_integer((json_int_t)(sbx_clock_ns() - begin))) < 0)
+                r = -ENOMEM;
         if (r < 0) {
                 json_decref(answer);
                 answer = json_pack("{s:s,s:s,s:s}", "errno", strerrorname_np(-r), "message", err.message, "hint",
