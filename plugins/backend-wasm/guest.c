@@ -225,8 +225,7 @@ void guest_close(void *instance, void *handle) {
                 return;
         guest_kill(instance, guest);
         if (guest->helper != NULL) {
-                if (guest->pidfd >= 0)
-                        helper_release(guest->helper, guest->id);
+                helper_release(guest->helper, guest->id); /* also of one that nobody waited for in the end */
                 helper_unref(guest->helper);
         }
         close_fd(&guest->pidfd);

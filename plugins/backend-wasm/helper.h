@@ -23,7 +23,7 @@ void helpers_shut_down(struct backend *backend);
 int helper_spawn(struct helper *helper, const struct zygote_message *request, const int *fds, size_t fd_count,
                  const struct sbx_call *call, int *ret_pidfd, struct sbx_error *err);
 /* A guest may make one process, its copy, until the request that adopts it. -ESRCH: it is dead. */
-int helper_permit(struct helper *helper, uint64_t id, const struct sbx_call *call, struct sbx_error *err);
+int helper_permit(struct helper *helper, uint64_t id, struct sbx_error *err);
 /* How a dead guest ended: 0..255, -signal, INT32_MIN when unknown; and what it used of the processor, if that is known.
  */
 int helper_exit_code(struct helper *helper, uint64_t id, uint64_t *cpu_ns);

@@ -222,17 +222,14 @@ int helper_spawn(struct helper *helper, const struct zygote_message *request, co
         return 0;
 }
 
-int helper_permit(struct helper *helper, uint64_t id, const struct sbx_call *call, struct sbx_error *err) {
+int helper_permit(struct helper *helper, uint64_t id, struct sbx_error *err) {
         struct zygote_message request = {.type = ZYGOTE_PERMIT, .id = id}, answer;
         _cleanup_close_ int fd = -1;
-        int r = lock_for(&helper->lock, call);
+        int r;
 
-        if (r == 0) {
-                r = ask(helper, &request, NULL, 0, call, &answer, &fd);
-                pthread_mutex_unlock(&helper->lock);
-        }
-        if (r == -ECANCELED || r == -ETIMEDOUT)
-                return gave_up(r, "copying a guest", err);
+        pthread_mutex_lock(&helper->lock);
+        r = ask(helper, &request, NULL, 0, NULL, &answer, &fd);
+        pthread_mutex_unlock(&helper->lock);
         if (r < 0)
                 return sbx_error_set(err, r == -EPIPE ? -ESRCH : r, WASM_ORIGIN, NULL,
                                      "the program that runs guests did not answer: %s", strerror(-r));

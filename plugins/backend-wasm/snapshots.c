@@ -79,20 +79,30 @@ int snapshot_await(struct guest *guest, int socket, const struct sbx_call *call,
 
 /* ---- fork ---- */
 
+/* The permission to make a process ends. */
+static void forbid_copies(struct guest *parent, uint64_t copy_id) {
+        struct zygote_message adoption = {.type = ZYGOTE_ADOPT, .id = copy_id, .parent = parent->id};
+        _cleanup_close_ int none = -1;
+
+        (void)helper_spawn(parent->helper, &adoption, NULL, 0, NULL, &none, NULL);
+}
+
 /* The copy's process exists when this returns 0, and dies with its parent until it is adopted. */
 static int clone_guest(struct guest *parent, const struct guest *copy, const struct guest_streams *streams,
                        const struct sbx_call *call, pid_t *ret_pid, struct sbx_error *err) {
         static const char doing[] = "copying a guest";
-        struct command_message request = {.type = COMMAND_FORK, .id = copy->id}, answer;
+        struct command_message request = {.type = COMMAND_FORK, .id = copy->id}, answer = {.type = 0};
         int r = lock_for(&parent->command_lock, call);
 
         if (r < 0)
                 return gave_up(r, doing, err);
-        r = helper_permit(parent->helper, parent->id, call, err);
+        r = helper_permit(parent->helper, parent->id, err);
         if (r == 0) {
                 r = command_locked(parent, &request, streams->theirs, GUEST_STREAMS, call, doing, &answer, err);
-                /* What it made of its right to a process, nobody knows. */
-                if (r < 0)
+                /* Of one that does not answer nobody knows what it made of its permission. */
+                if (r < 0 && answer.id == copy->id)
+                        forbid_copies(parent, copy->id);
+                else if (r < 0)
                         guest_kill(parent->backend, parent);
         }
         pthread_mutex_unlock(&parent->command_lock);
@@ -110,8 +120,8 @@ static int fork_guest(struct guest *parent, struct guest *copy, const struct gue
                 return r;
         /* The parent may lie: whether there is such a process, and whose copy it is, is the helper's word. */
         copy->helper = helper_ref(parent->helper);
-        r = helper_spawn(copy->helper, &adoption, NULL, 0, call, &copy->pidfd, err);
-        if (r < 0)
+        r = helper_spawn(copy->helper, &adoption, NULL, 0, NULL, &copy->pidfd, err);
+        if (r < 0 && r != -EAGAIN)
                 guest_kill(parent->backend, parent);
         return r == -EPIPE ? sbx_error_set(err, -ESRCH, WASM_ORIGIN, NULL, "the program that runs guests has ended")
                            : r;
