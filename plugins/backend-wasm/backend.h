@@ -79,7 +79,7 @@ int images_prune(void *instance, const struct sbx_call *call, struct sbx_output 
 /* -ENOENT: no such runtime (the error tells which there are), or an image that is to be prepared first. */
 int image_for_runtime(struct backend *backend, const char *runtime, const char *version, struct guest_image **ret_image,
                       struct sbx_error *err);
-/* -ENOENT: this installation does not have it. */
+/* -EXDEV: this installation does not have it. */
 int image_for_hash(struct backend *backend, const uint8_t hash[IMAGE_HASH_SIZE], struct guest_image **ret_image,
                    struct sbx_error *err);
 void runtimes_free(struct backend *backend);

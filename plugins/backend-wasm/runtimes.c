@@ -303,7 +303,7 @@ int image_for_hash(struct backend *backend, const uint8_t hash[IMAGE_HASH_SIZE],
         }
         pthread_mutex_unlock(&backend->images_lock);
         if (image == NULL)
-                return sbx_error_set(err, -ENOENT, WASM_ORIGIN,
+                return sbx_error_set(err, -EXDEV, WASM_ORIGIN,
                                      "restore it where it was saved, or install the same version of the program",
                                      "the saved state belongs to an image that is not here");
         *ret_image = image;
