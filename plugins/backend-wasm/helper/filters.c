@@ -62,6 +62,8 @@ static const struct {
         {SERVING, SCMP_SYS(mremap)},
         {SERVING, SCMP_SYS(madvise)},
 
+        {SERVING, SCMP_SYS(getppid)}, /* a copy looks whether its parent lives */
+
         /* faults and interrupts */
         {SERVING, SCMP_SYS(rt_sigreturn)},
         {SERVING, SCMP_SYS(rt_sigprocmask)},
@@ -70,7 +72,6 @@ static const struct {
         /* the zygote: its children */
         {ZYGOTE, SCMP_SYS(setpgid)},
         {ZYGOTE, SCMP_SYS(getpgid)},
-        {ZYGOTE, SCMP_SYS(getppid)},
         {ZYGOTE, SCMP_SYS(pidfd_open)},
         {ZYGOTE, SCMP_SYS(prlimit64)},
         {ZYGOTE, SCMP_SYS(close_range)},

@@ -51,11 +51,15 @@ int jail_lock_zygote(struct jail *jail, struct sbx_error *err) {
                      : 0;
 }
 
-int jail_lock_session(const struct jail *jail) {
-        int r = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? -errno : 0;
+int jail_die_with_zygote(const struct jail *jail) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+                return -errno;
+        return getppid() == jail->zygote ? 0 : -ESRCH; /* it died before */
+}
 
-        if (getppid() != jail->zygote)
-                r = -ESRCH;
+int jail_lock_session(const struct jail *jail) {
+        int r = jail_die_with_zygote(jail);
+
         /* What it could leave behind is found by its group. */
         if (r == 0 && setpgid(0, 0) < 0)
                 r = -errno;

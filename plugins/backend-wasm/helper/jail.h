@@ -46,8 +46,10 @@ int jail_landlock_apply(int *ret_abi, struct sbx_error *err); /* no file at all.
 
 int jail_limits_apply(const struct jail *jail, struct sbx_error *err);
 int jail_limits_session(const struct helper_config *config); /* of this process: processor time; makes no processes */
-/* Whether another process of the jail, or this one (0), may make processes. The hard limit is never touched. */
-int jail_limits_processes(pid_t pid, bool allowed);
+/* Whether a process of the jail (0: this one) may make processes: lets it, or not, or asks. The hard limit is never
+ * touched. */
+int jail_limits_allow(pid_t pid, bool allowed);
+int jail_limits_allowed(pid_t pid); /* 1, 0, or a negative errno */
 
 /* ---- jail_seccomp.c: the programs are made at build time by filters.c */
 
@@ -58,6 +60,8 @@ size_t jail_seccomp_size(enum jail_filter filter);
 /* ---- jail.c: in order, and tried */
 
 int jail_lock_zygote(struct jail *jail, struct sbx_error *err);
+/* Of sessions and their copies. Negative errno. */
+int jail_die_with_zygote(const struct jail *jail);
 /* Of a process that the zygote has just cloned, before it runs guest code. Negative errno. */
 int jail_lock_session(const struct jail *jail);
 

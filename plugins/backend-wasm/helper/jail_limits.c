@@ -10,6 +10,7 @@
 #define GUEST_STACK (UINT64_C(66) << 20)
 #define WORKING_ROOM (UINT64_C(192) << 20) /* for compressing a state, and what the C library wastes */
 #define RESERVATION (UINT64_C(10) << 30)   /* address space that is not memory */
+#define OTHER_FILES (64u << 10)            /* of states; the zygote's report */
 #define SPARE_PROCESSES 8
 
 static int limit(int resource, const char *name, rlim_t soft, rlim_t hard, struct sbx_error *err) {
@@ -47,7 +48,7 @@ static int limit_processes(const struct jail *jail, struct sbx_error *err) {
 }
 
 int jail_limits_apply(const struct jail *jail, struct sbx_error *err) {
-        uint64_t data = data_max(jail);
+        uint64_t data = data_max(jail), file = jail->config->snapshot_max + OTHER_FILES;
         /* One byte of core: the kernel then writes no file, and starts no helper of core_pattern either, which it
          * would with zero. */
         int r = limit(RLIMIT_CORE, "core", 1, 1, err);
@@ -55,7 +56,7 @@ int jail_limits_apply(const struct jail *jail, struct sbx_error *err) {
         if (r == 0)
                 r = limit(RLIMIT_NOFILE, "nofile", FILES_MAX, FILES_MAX, err);
         if (r == 0)
-                r = limit(RLIMIT_FSIZE, "fsize", jail->config->snapshot_max, jail->config->snapshot_max, err);
+                r = limit(RLIMIT_FSIZE, "fsize", file, file, err);
         if (r == 0)
                 r = limit(RLIMIT_MEMLOCK, "memlock", 0, 0, err);
         if (r == 0)
@@ -81,14 +82,22 @@ int jail_limits_session(const struct helper_config *config) {
                 if (r < 0)
                         return r;
         }
-        return jail_limits_processes(0, false);
+        return jail_limits_allow(0, false);
 }
 
-int jail_limits_processes(pid_t pid, bool allowed) {
+int jail_limits_allow(pid_t pid, bool allowed) {
         struct rlimit limits;
 
         if (prlimit(pid, RLIMIT_NPROC, NULL, &limits) < 0)
                 return -errno;
         limits.rlim_cur = allowed ? limits.rlim_max : 0;
         return prlimit(pid, RLIMIT_NPROC, &limits, NULL) < 0 ? -errno : 0;
+}
+
+int jail_limits_allowed(pid_t pid) {
+        struct rlimit limits;
+
+        if (prlimit(pid, RLIMIT_NPROC, NULL, &limits) < 0)
+                return -errno;
+        return limits.rlim_cur > 0;
 }

@@ -124,10 +124,10 @@ static void restore(struct session *session, uint64_t id, const struct snapshot_
 
 _Noreturn void session_begin(struct session *session, uint64_t id, struct received_fds *fds) {
         struct snapshot_view snapshot = {0};
-        int r = map_snapshot(fds, session->jail->config->snapshot_max, &snapshot);
+        int r = session_take_streams(session, fds);
 
         if (r == 0)
-                r = session_take_streams(session, fds);
+                r = map_snapshot(fds, session->jail->config->snapshot_max, &snapshot);
         if (r == 0)
                 r = jail_lock_session(session->jail);
         if (r < 0) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the server asks of a session between two requests: a copy, or its state. */
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "engine/snapshot.h"
@@ -31,7 +29,7 @@ static void failed(struct session *session, uint64_t id, int code, const char *d
 static void become_copy(struct session *session, struct received_fds *fds) {
         enum wasm_trap trap;
 
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+        if (jail_die_with_zygote(session->jail) < 0)
                 _exit(EXIT_SETUP);
         close(session->control_fd);
         close(session->command_fd);

@@ -111,9 +111,14 @@ static int watch_children(struct zygote *zygote, struct sbx_error *err) {
 
 static int come_up(struct zygote *zygote, struct sbx_error *err) {
         struct zygote_message ready = {.type = ZYGOTE_READY};
-        _cleanup_close_ int report = memfd_create("sbx-report", MFD_CLOEXEC);
+        _cleanup_close_ int report = -1;
         int r = read_config(zygote, err);
 
+        /* What it was not meant to be given, sessions would have. */
+        if (r == 0 && syscall(SYS_close_range, HELPER_CONFIG_FD + 1, ~0u, 0) < 0)
+                r = sbx_error_set(err, -errno, HELPER_ORIGIN, "Linux 5.9 or later is needed", "close_range: %s",
+                                  strerror(errno));
+        report = memfd_create("sbx-report", MFD_CLOEXEC);
         if (r == 0 && report < 0)
                 r = sbx_error_set(err, -errno, HELPER_ORIGIN, NULL, "memfd_create: %s", strerror(errno));
         if (r == 0)
@@ -167,7 +172,7 @@ static void spawn(struct zygote *zygote, const struct zygote_message *request, s
                 return;
         }
         if (zygote->children.count == zygote->children.max || children_find(&zygote->children, request->id) != NULL) {
-                answer_failure(request->id, -EAGAIN, "too many sessions at once", "raise sessions_max");
+                answer_failure(request->id, -EAGAIN, "too many sessions at once", "raise the option sessions");
                 return;
         }
         pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, &pidfd, 0, 0);
@@ -203,7 +208,7 @@ static void adopt(struct zygote *zygote, const struct zygote_message *request) {
         if (r < 0)
                 answer_failure(request->id, r,
                                r == -EAGAIN ? "too many sessions at once" : "there is no such copy of that session",
-                               r == -EAGAIN ? "raise sessions_max" : "");
+                               r == -EAGAIN ? "raise the option sessions" : "");
         else
                 answer_spawned(request->id, request->pid, pidfd);
 }

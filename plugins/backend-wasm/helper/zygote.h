@@ -14,7 +14,8 @@
 struct child {
         uint64_t id, cpu_ns;
         int32_t pid, code;
-        uint32_t dead; /* reaped: `code` and `cpu_ns` are there, the number may be another's */
+        bool dead;      /* reaped: `code` and `cpu_ns` are there, the number may be another's */
+        bool permitted; /* may make a copy now */
 };
 
 /* ---- zygote_children.c */

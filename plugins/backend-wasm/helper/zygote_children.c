@@ -5,9 +5,12 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "util.h"
 #include "zygote.h"
+
+#define LOCKED_ROUNDS 10000 /* of a tenth of a millisecond: on a machine that is very busy */
 
 int children_new(struct children *children, size_t max) {
         size_t size = max * sizeof(struct child);
@@ -32,7 +35,7 @@ struct child *children_find(const struct children *children, uint64_t id) {
 
 static struct child *find_living(const struct children *children, pid_t pid) {
         for (size_t i = 0; i < children->count; i++)
-                if (children->list[i].pid == pid && children->list[i].dead == 0)
+                if (children->list[i].pid == pid && !children->list[i].dead)
                         return &children->list[i];
         return NULL;
 }
@@ -64,7 +67,7 @@ void children_reap(struct children *children) {
                         continue;
                 /* Only the zygote makes groups: this one is the dead session's, or gone. */
                 kill(-pid, SIGKILL);
-                child->dead = 1;
+                child->dead = true;
                 child->code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
                 child->cpu_ns = used_ns(&usage);
         }
@@ -75,19 +78,40 @@ void children_release(struct children *children, uint64_t id) {
 
         if (child == NULL)
                 return;
-        if (child->dead == 0) {
+        if (!child->dead) {
                 kill(child->pid, SIGKILL);
                 kill(-child->pid, SIGKILL);
         }
         *child = children->list[--children->count];
 }
 
-int children_permit(struct children *children, uint64_t id) {
-        const struct child *child = children_find(children, id);
+/* A session takes the right away from itself before it does anything else: it must have. */
+static int await_locked(const struct child *child) {
+        static const struct timespec pause = {0, 100000};
 
-        if (child == NULL || child->dead != 0)
+        for (int i = 0; i < LOCKED_ROUNDS; i++) {
+                int r = jail_limits_allowed(child->pid);
+
+                if (r <= 0)
+                        return r;
+                clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        }
+        return -ETIMEDOUT;
+}
+
+int children_permit(struct children *children, uint64_t id) {
+        struct child *child = children_find(children, id);
+        int r;
+
+        if (child == NULL || child->dead)
                 return -ESRCH;
-        return jail_limits_processes(child->pid, true);
+        if (child->permitted)
+                return 0;
+        r = await_locked(child);
+        if (r == 0)
+                r = jail_limits_allow(child->pid, true);
+        child->permitted = r == 0;
+        return r;
 }
 
 /* A session's word: believed only of what is in its own group, and was not told of before. */
@@ -96,15 +120,16 @@ static bool is_copy_of(const struct children *children, const struct child *pare
 }
 
 int children_adopt(struct children *children, uint64_t parent_id, uint64_t id, pid_t pid) {
-        const struct child *parent = children_find(children, parent_id);
+        struct child *parent = children_find(children, parent_id);
 
-        if (parent == NULL || parent->dead != 0)
+        if (parent == NULL || parent->dead)
                 return -EPERM;
-        if (jail_limits_processes(parent->pid, false) < 0 || !is_copy_of(children, parent, pid))
+        parent->permitted = false;
+        if (jail_limits_allow(parent->pid, false) < 0 || !is_copy_of(children, parent, pid))
                 return -EPERM;
         if (children_find(children, id) != NULL)
                 return -EEXIST;
-        if (jail_limits_processes(pid, false) < 0 || setpgid(pid, pid) < 0)
+        if (jail_limits_allow(pid, false) < 0 || setpgid(pid, pid) < 0)
                 return -EPERM;
         return children_add(children, id, pid) != NULL ? 0 : -EAGAIN;
 }
