@@ -58,7 +58,8 @@ class Life:
     def __init__(self, url, number, counters):
         self.client = mcp_http.Client(url, timeout=PATIENCE_S)
         self.random = random.Random(SEED * 1000003 + number)
-        self.name, self.counters, self.count = "soak-%d" % number, counters, None
+        self.name, self.counters = "soak-%d" % number, counters
+        self.count, self.rolled_back = None, False
         self.secret = "%x" % self.random.getrandbits(64)
 
     def call(self, code, **arguments):
@@ -68,10 +69,21 @@ class Life:
         assert facts is not None, "%s: %s" % (self.name, text_of(result))
         if facts["state"] == "lost":
             self.count = None
+        self.rolled_back = self.rolled_back or facts["state"] == "rolled_back"
         return facts, text_of(result)
+
+    def look_back(self):
+        """It goes on from an earlier moment of its own, which may be before it had anything."""
+        facts, text = self.call("print(globals().get('secret'), globals().get('count'))")
+        assert facts["end"] == "ok", text
+        secret, count = text.split()[:2]
+        assert secret in (self.secret, "None"), "%s has %r" % (self.name, text)
+        self.rolled_back, self.count = False, None if count == "None" else int(count)
 
     def step(self):
         """Its variables are there and nobody else's; after a loss, it begins anew."""
+        if self.rolled_back:
+            self.look_back()
         if self.count is None:
             facts, text = self.call("secret, count = %r, 0" % self.secret)
             assert facts["end"] == "ok", text

@@ -18,7 +18,7 @@ for path in targets:
     for way in (path, "/" + path, "/../.." + path, "../" * 40 + path.lstrip("/"), "/work/../.." + path, "./" + path,
                 "/tmp/../tmp/../.." + path, "/usr/lib/../../.." + path, path + "/.", os.fsencode(path)):
         for act in (os.stat, os.lstat, os.listdir, os.readlink, open, lambda p: os.open(p, os.O_RDONLY),
-                    lambda p: os.open(p, os.O_RDONLY | os.O_DIRECTORY), lambda p: os.open(p, os.O_WRONLY | os.O_CREAT)):
+                    lambda p: os.open(p, os.O_RDONLY | os.O_DIRECTORY), lambda p: os.open(p, os.O_WRONLY)):
             try:
                 got = act(way)
             except (OSError, AttributeError):
@@ -151,11 +151,11 @@ except OSError as e:
     held("descriptors: %s after %d" % (name_of(e.errno), number))
 for fd in kept:
     os.close(fd)
-with open("sparse", "wb") as f:
+with open("sparse", "wb", buffering=0) as f:
     for size in (1 << 33, 1 << 40, (1 << 62), (1 << 63) - 1):
         must_fail("truncate to %d" % size, f.truncate, size)
         f.seek(size - 1 if size < 1 << 62 else (1 << 62) - 1)
-        must_fail("write at %d" % f.tell(), lambda: (f.write(b"x"), f.flush()))
+        must_fail("write at %d" % f.tell(), f.write, b"x")
         f.seek(0)
         f.truncate(0)
 """
@@ -215,7 +215,9 @@ with open("scratch", "wb+", buffering=0) as f:
         if address:
             f.seek(0)
             must_fail("read to %x" % address, os.readv, f.fileno(), [whole])
-            must_fail("several", os.writev, f.fileno(), [b"fine", whole])
+            must_fail("writev", os.writev, f.fileno(), [whole, b"fine"])
+            written = os.writev(f.fileno(), [b"fine", whole])
+            (held if written == 4 else escaped)("a part: %d" % written)
 must_fail("standard output", os.write, 1, memoryview(memory_from(0x80000000)))
 must_fail("the control stream", os.write, 4, memoryview(memory_from(0x80000000)))
 """
@@ -249,7 +251,7 @@ held("the limit of Python is gone")
 def dive(n): return [dive(n + 1)]
 try:
     dive(0)
-except (RecursionError, MemoryError) as e:
+except (RecursionError, MemoryError, SystemError) as e:  # CPython has no exception for frames without memory
     held(e.__class__.__name__)
 """
 
