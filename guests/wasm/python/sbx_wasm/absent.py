@@ -39,7 +39,7 @@ _USERS = "getegid geteuid getgid getgroups getlogin getuid setegid seteuid setgi
 _NAMES = {
     "os": {
         "processes are": _PROCESSES,
-        "pipes and copies of descriptors are": "dup2 eventfd memfd_create mkfifo mknod openpty pipe pipe2 sendfile splice",
+        "pipes, devices and copies of descriptors are": "dup2 eventfd memfd_create mkfifo mknod openpty pipe pipe2 sendfile splice",
         "users and groups are": _USERS,
         "permissions of files are": "chown fchmod fchown lchown umask",
         "mounted file systems are": "fstatvfs statvfs sync",

@@ -6,6 +6,7 @@ import os
 import sys
 
 from sbx_guest import frames
+from sbx_guest.hooks import Watcher
 from sbx_guest.interrupts import Interrupts
 from sbx_guest.output import Streams
 from sbx_guest.session import reseed
@@ -27,16 +28,15 @@ def prepare():
     """Imports what the image's list names, runs the worker's own code warm, and settles the heap."""
     global _worker
     sys.path_importer_cache.clear()  # there may be packages where there were none
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]  # of an earlier bake
     absent.install()
     loop.install()
     for name in (*_LATER, *_preload()):
         __import__(name)
     os.chdir(WORKSPACE)
-    if _worker is None:
-        interrupts = Interrupts()
-        channel = frames.Channel(CONTROL_FD, CONTROL_FD, interrupts)
-        _worker = new_worker(channel, interrupts, Streams())
     warm.run(new_worker)
+    interrupts = Interrupts()
+    _worker = new_worker(frames.Channel(CONTROL_FD, CONTROL_FD, interrupts), interrupts, Streams())
     _worker.session.begin()
     gc.collect()
     gc.freeze()

@@ -6,7 +6,9 @@ they are first used, and to its free lists. What is written now is in the image;
 to pages of its own.
 """
 
+import linecache
 import os
+import sys
 import tempfile
 
 from sbx_guest import frames, jsontext
@@ -62,7 +64,8 @@ class _Aside(Streams):
 
 
 def run(new_worker):
-    """Serves a session that is thrown away."""
+    """Serves a session that is thrown away, with all that it did to the interpreter."""
+    finders = sys.meta_path[:]
     with tempfile.TemporaryFile() as requests, tempfile.TemporaryFile() as answers:
         for frame in _requests():
             requests.write(frame)
@@ -74,3 +77,5 @@ def run(new_worker):
         while worker.step():
             pass
         worker.session.clear().clear()
+    sys.meta_path[:] = finders
+    linecache.clearcache()
