@@ -268,6 +268,7 @@ static int load_file(struct loader *loader, uint64_t least, uint32_t *ret_fd) {
         *ret_fd = head[0];
         if (head[0] < VFS_FIRST_FD) {
                 vfs->files[head[0]].flags = file.flags;
+                vfs->files[head[0]].position = file.position;
                 return 0;
         }
         if (head[0] - VFS_FIRST_FD >= vfs->limits.open_files)

@@ -8,8 +8,8 @@
  *       directory: u64 next cookie
  *   u32 number of the node that /work is, the same of /tmp
  *   u32 count of names, by directory and cookie; of each: u32 directory, u32 node, u64 cookie, u32 size, bytes
- *   u32 count of descriptors, of streams the flags alone count; of each: u32 number, u32 how (VFS_SAVED_*), u32 flags,
- * u64 position, u32 node or index
+ *   u32 count of descriptors; of each: u32 number, u32 how (VFS_SAVED_*), u32 flags, u64 position, u32 node or index;
+ *       of streams and "/" flags and position alone count
  *
  * Nodes go by their number in that list. Only what is there is written, so a restored file system takes no more of the
  * quota than the saved one. */
