@@ -6,8 +6,9 @@
 
 struct vfs_tree_builder;
 
-/* `sbx-wasm bake ...`: arguments after the program's name. An exit status; failures are told on stderr. */
-int wasm_bake_main(int argc, char **argv);
+/* `sbx-wasm bake ...`: arguments after the program's name. An exit status; failures are told on stderr. `lock` jails
+ * the process that it is called in, before guest code runs there: 0, or a negative errno and one line of text. */
+int wasm_bake_main(int argc, char **argv, int (*lock)(char *message, size_t size));
 
 /* The active data segments of a module go into a new instance's memory; code without data segments needs them. Also
  * checks that the module is the one that the code was made of. Texts of failures go to `message` (one line). -EINVAL */

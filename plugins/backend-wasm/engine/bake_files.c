@@ -9,13 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bake.h"
+#include "bake_internal.h"
 #include "image_layout.h"
-#include "vfs.h"
 
 #define DEPTH_MAX 64
 #define FILE_MAX ((off_t)256 << 20)
-#define MTIME_NS (INT64_C(1672531200) * 1000000000) /* of all files: images don't tell when they were built */
 
 struct walk {
         struct vfs_tree_builder *builder;
@@ -35,7 +33,7 @@ static int add_file(struct walk *walk, int fd, const struct stat *st) {
         content = malloc((size_t)st->st_size + 1);
         r = content == NULL ? -ENOMEM : image_read_at(fd, content, (size_t)st->st_size, 0);
         if (r == 0)
-                r = vfs_tree_builder_add(walk->builder, walk->path, content, (size_t)st->st_size, MTIME_NS);
+                r = vfs_tree_builder_add(walk->builder, walk->path, content, (size_t)st->st_size, BAKE_MTIME_NS);
         if (r < 0)
                 snprintf(walk->message, walk->message_size, "%s can't be added: %s", walk->path, strerror(-r));
         free(content);

@@ -34,7 +34,7 @@ enum frame {
 static const char usage_text[] =
         "usage: sbx-wasm run --code FILE.so --image FILE.sbximg [--time] [FILE]...\n"
         "Runs each FILE, or standard input, in one session and prints its output; what else the guest answers goes to\n"
-        "stderr. Nothing but WebAssembly confines the code: this is for trying images, with code that you trust.\n";
+        "stderr. For trying images: there are no limits but the jail's own.\n";
 
 struct runner {
         const char *code_path, *image_path;
@@ -141,7 +141,7 @@ static _Noreturn void serve(struct wasm_instance *instance, int control) {
 }
 
 /* In a process of its own, as sessions are. */
-static int start(struct runner *runner) {
+static int start(struct runner *runner, int (*lock)(char *message, size_t size)) {
         static const struct vfs_limits limits = {.bytes = 64 << 20, .entries = 10000, .open_files = 256};
         static struct wasm_image image;
         static struct wasm_status status;
@@ -169,6 +169,10 @@ static int start(struct runner *runner) {
         fflush(NULL);
         if (fork() == 0) {
                 close(sockets[0]);
+                if (lock(runner->message, sizeof(runner->message)) < 0) {
+                        fprintf(stderr, "sbx-wasm run: %s\n", runner->message);
+                        _exit(EXIT_FAILURE);
+                }
                 vfs_set_streams(host.vfs, -1, -1, -1, sockets[1]);
                 serve(instance, sockets[1]);
         }
@@ -248,7 +252,7 @@ static int parse(struct runner *runner, int argc, char **argv) {
         return runner->code_path != NULL && runner->image_path != NULL ? 0 : -EINVAL;
 }
 
-int wasm_run_main(int argc, char **argv) {
+int wasm_run_main(int argc, char **argv, int (*lock)(char *message, size_t size)) {
         struct runner runner = {0};
         int status, r;
 
@@ -256,7 +260,7 @@ int wasm_run_main(int argc, char **argv) {
                 fputs(usage_text, stderr);
                 return 2;
         }
-        if (start(&runner) < 0) {
+        if (start(&runner, lock) < 0) {
                 fprintf(stderr, "sbx-wasm run: %s\n", runner.message);
                 return EXIT_FAILURE;
         }

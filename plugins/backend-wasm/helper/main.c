@@ -5,6 +5,7 @@
 
 #include "engine/bake.h"
 #include "engine/run.h"
+#include "lock.h"
 #include "zygote.h"
 
 static int usage(void) {
@@ -21,8 +22,8 @@ int main(int argc, char **argv) {
         if (strcmp(mode, "zygote") == 0 && argc == 2)
                 return zygote_main();
         if (strcmp(mode, "bake") == 0)
-                return wasm_bake_main(argc - 1, argv + 1);
+                return wasm_bake_main(argc - 1, argv + 1, helper_lock);
         if (strcmp(mode, "run") == 0)
-                return wasm_run_main(argc - 1, argv + 1);
+                return wasm_run_main(argc - 1, argv + 1, helper_lock);
         return usage();
 }

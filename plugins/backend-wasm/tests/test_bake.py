@@ -8,7 +8,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests"))
 from tap import main  # noqa: E402
 
-PROGRAM, CODE = sys.argv[1:3]
+PROGRAM, CODE = map(os.path.abspath, sys.argv[1:3])
 del sys.argv[1:3]
 # As in tiny_guest.c: a data segment.
 MODULE = b"\0asm\1\0\0\0\x0b\x14\x01\0\x41\x80\x88\x04\x0b\x0ca tiny guest"
@@ -41,7 +41,7 @@ class Place:
             return file.read()
 
     def bake(self, *arguments):
-        return subprocess.run([PROGRAM, "bake", "--code", os.path.abspath(CODE), "--manifest", "manifest", *arguments],
+        return subprocess.run([PROGRAM, "bake", "--code", CODE, "--manifest", "manifest", *arguments],
                               cwd=self.path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
 
     def base(self, out="base.sbximg"):
