@@ -251,6 +251,8 @@ int vfs_rename(struct vfs *vfs, const struct vfs_at *from, const struct vfs_at *
         if (r != 0)
                 return r;
         remove_name(vfs, &old);
+        if (vfs->usage.bytes > vfs->usage.bytes_peak) /* a longer name */
+                vfs->usage.bytes_peak = vfs->usage.bytes;
         if (node->type == WASI_FILETYPE_DIRECTORY)
                 node->directory.parent = new.directory.node;
         return 0;
