@@ -95,10 +95,11 @@ static void add_kernel(const struct jail *jail, struct report *report) {
             jail_seccomp_size(JAIL_FILTER_ZYGOTE), jail_seccomp_size(JAIL_FILTER_SESSION));
         add(report, "rlimits", "applied", "data, address space, files, file size, stack, core, locked memory, queues");
         add(report, "pids", "applied", "a session is one process and can make none");
+        add(report, "cpu", "absent", "no share: a session is one thread and uses one processor at most");
         if (config->cpu_seconds > 0)
-                add(report, "cpu", "applied", "%u seconds of a session in all", config->cpu_seconds);
+                add(report, "cpu time", "applied", "%u s of a session in all", config->cpu_seconds);
         else
-                add(report, "cpu", "off", "cpu_seconds = 0; the time of an execution is limited by the server");
+                add(report, "cpu time", "off", "cpu_time = 0; the server limits the time of an execution");
 }
 
 /* A process of its own is killed by the call: SIGSYS, nothing else. */

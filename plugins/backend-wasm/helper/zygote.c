@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 
@@ -82,6 +83,9 @@ static int make_instance(struct zygote *zygote, struct sbx_error *err) {
                 r = wasm_instance_new(session->code, &zygote->image, host, &session->instance);
         if (r == 0)
                 r = wasm_signals_install(session->instance);
+        /* A small session stays small: a page that it touches is not one of two megabytes. */
+        if (r == 0 && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) < 0 && errno != EINVAL)
+                r = -errno;
         zygote->jail.image_bytes = (uint64_t)zygote->image.memory_pages * WASM_PAGE;
         /* Everything of it is mapped. */
         close_fd(&zygote->image.fd);

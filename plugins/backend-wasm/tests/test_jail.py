@@ -252,15 +252,15 @@ def test_the_report():
     with Helper() as helper:
         for name in ("WebAssembly", "process", "user namespace", "mount namespace", "network namespace", "pid namespace",
                      "ipc namespace", "uts namespace", "cgroup namespace", "root", "ids", "capabilities", "no_new_privs",
-                     "landlock", "seccomp", "rlimits", "pids", "cpu"):
+                     "landlock", "seccomp", "rlimits", "pids", "cpu", "cpu time"):
             layer = helper.layers[name]
             assert layer["state"] in ("applied", "absent", "off") and layer["detail"], layer
         for name in "WebAssembly", "process", "capabilities", "no_new_privs", "seccomp", "rlimits", "pids":
             assert helper.layers[name]["state"] == "applied", name
-        assert helper.layers["cpu"]["state"] == "off"
+        assert helper.layers["cpu time"]["state"] == "off"
     with Helper(namespaces=0, cpu_seconds=5) as helper:
         assert helper.layers["user namespace"]["state"] == helper.layers["root"]["state"] == "off"
-        assert helper.layers["cpu"]["state"] == "applied"
+        assert helper.layers["cpu time"]["state"] == "applied"
 
 
 def status_of(session, pid):
