@@ -62,8 +62,6 @@ int vfs_symlink(struct vfs *vfs, const char *target, size_t size, const struct v
                 return WASI_ENOENT;
         if (size > VFS_PATH_MAX)
                 return WASI_ENAMETOOLONG;
-        if (memchr(target, '\0', size) != NULL)
-                return WASI_EILSEQ;
         r = walk_new(vfs, at, false, &walk);
         if (r == 0)
                 r = vfs_node_new(vfs, WASI_FILETYPE_SYMBOLIC_LINK, &node);
@@ -75,11 +73,14 @@ int vfs_symlink(struct vfs *vfs, const char *target, size_t size, const struct v
                 node->link.text = malloc(size);
                 r = node->link.text == NULL ? WASI_ENOMEM : 0;
         }
+        if (r == 0) {
+                memcpy(node->link.text, target, size);
+                r = memchr(node->link.text, '\0', size) != NULL ? WASI_EILSEQ : 0;
+        }
         if (r != 0) {
                 vfs_node_settle(vfs, node);
                 return r;
         }
-        memcpy(node->link.text, target, size);
         return add_name(vfs, &walk, node);
 }
 

@@ -151,6 +151,7 @@ static bool step(const struct vfs *vfs, struct rest *rest, struct vfs_place *cur
         return false;
 }
 
+/* The path is copied before it is looked at: an interrupt may write to the memory of the guest at any time. */
 static int begin(const struct vfs *vfs, const struct vfs_at *at, struct rest *rest, struct vfs_place *ret_place) {
         const struct vfs_file *file = vfs_file_get(vfs, at->fd);
 
@@ -158,19 +159,19 @@ static int begin(const struct vfs *vfs, const struct vfs_at *at, struct rest *re
                 return WASI_ENOENT;
         if (at->size > VFS_PATH_MAX)
                 return WASI_ENAMETOOLONG;
-        if (memchr(at->path, '\0', at->size) != NULL)
-                return WASI_EILSEQ;
-        *ret_place = (struct vfs_place){0};
-        if (at->path[0] != '/') {
-                if (file == NULL)
-                        return WASI_EBADF;
-                if (file->type != WASI_FILETYPE_DIRECTORY)
-                        return WASI_ENOTDIR;
-                *ret_place = file->place;
-        }
         rest->links = 0;
         rest->at = sizeof(rest->bytes);
         prepend(rest, at->path, at->size);
+        if (memchr(rest->bytes + rest->at, '\0', at->size) != NULL)
+                return WASI_EILSEQ;
+        *ret_place = (struct vfs_place){0};
+        if (rest->bytes[rest->at] == '/')
+                return 0;
+        if (file == NULL)
+                return WASI_EBADF;
+        if (file->type != WASI_FILETYPE_DIRECTORY)
+                return WASI_ENOTDIR;
+        *ret_place = file->place;
         return 0;
 }
 
