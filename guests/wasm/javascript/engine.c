@@ -25,8 +25,8 @@ static int settle_name(JSContext *context, JSAtom name) {
         int r = 0;
 
         if (shape != NULL && !JS_IsUninitialized(property->u.value))
-                r = JS_DefinePropertyValue(context, context->global_obj, name,
-                                           JS_DupValue(context, property->u.value), JS_PROP_C_W_E);
+                r = JS_DefinePropertyValue(context, context->global_obj, name, JS_DupValue(context, property->u.value),
+                                           JS_PROP_C_W_E);
         if (r >= 0)
                 r = JS_DeleteProperty(context, context->global_var_obj, name, 0);
         return r < 0 ? -1 : 0;
@@ -47,6 +47,12 @@ int engine_settle_globals(JSContext *context) {
                 JS_FreeAtom(context, names[i].atom);
         js_free(context, names);
         return r;
+}
+
+double engine_globals_version(JSContext *context) {
+        const JSShape *shape = JS_VALUE_GET_OBJ(context->global_obj)->shape;
+
+        return (double)shape->prop_count * 4294967296.0 + (double)shape->deleted_prop_count;
 }
 
 JSValue engine_class_of(JSContext *context, JSValueConst value) {

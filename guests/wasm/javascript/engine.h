@@ -19,13 +19,15 @@
 struct guest {
         JSRuntime *runtime;
         JSContext *context;
-        JSValue handler;          /* the worker's function that takes a request */
-        JSValue stopped;          /* the worker's function that ends a request that was interrupted */
-        JSValue rejected;         /* the worker's function that hears of promises nobody looks at */
+        JSValue handler;             /* the worker's function that takes a request */
+        JSValue stopped;             /* the worker's function that ends a request that was interrupted */
+        JSValue rejected;            /* the worker's function that hears of promises nobody looks at */
+        JSValue rehearsed;           /* the worker's function that forgets what it did while the image was made */
         volatile uint32_t interrupt; /* stored by the engine while code runs: stop it */
         bool interrupted;            /* it was, and nothing of the session's runs until the request is over */
         bool shielded;               /* the worker ends a request: no interrupt now */
         bool exhausted;              /* memory was refused since the request began */
+        bool rehearsing;             /* the image is being made: nothing is written */
         void *reserve;               /* given back when memory is exhausted, so that this can be told */
 };
 
@@ -36,8 +38,11 @@ extern struct guest guest;
 /* Makes names that code declared with let, const and class ordinary properties of its global object: they last, and can
  * be declared again. -1: an exception is pending. */
 int engine_settle_globals(JSContext *context);
-/* "Array", "Map", "Proxy", ...: what an object is, whatever its prototype says. NULL: not an object. A value to free. */
+/* "Array", "Map", "Proxy", ...: what an object is, whatever its prototype says. NULL: not an object. A value to free.
+ */
 JSValue engine_class_of(JSContext *context, JSValueConst value);
+/* Differs when a property of the global object was added or removed. */
+double engine_globals_version(JSContext *context);
 /* By a C function that JavaScript called: stacks of errors end above it until it returns. */
 void engine_hide_callers(JSContext *context);
 /* Forgets what promises have yet to do: that of code which was stopped. */

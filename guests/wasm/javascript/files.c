@@ -19,13 +19,31 @@ static const char *error_name(int error) {
                 int number;
                 const char *name;
         } names[] = {
-                {EACCES, "EACCES"},   {EBADF, "EBADF"},     {EBUSY, "EBUSY"},     {EDQUOT, "EDQUOT"},
-                {EEXIST, "EEXIST"},   {EFBIG, "EFBIG"},     {EINVAL, "EINVAL"},   {EIO, "EIO"},
-                {EISDIR, "EISDIR"},   {ELOOP, "ELOOP"},     {EMFILE, "EMFILE"},   {EMLINK, "EMLINK"},
-                {ENAMETOOLONG, "ENAMETOOLONG"},             {ENFILE, "ENFILE"},   {ENOENT, "ENOENT"},
-                {ENOMEM, "ENOMEM"},   {ENOSPC, "ENOSPC"},   {ENOSYS, "ENOSYS"},   {ENOTDIR, "ENOTDIR"},
-                {ENOTEMPTY, "ENOTEMPTY"},                   {ENOTSUP, "ENOTSUP"}, {EPERM, "EPERM"},
-                {EROFS, "EROFS"},     {EXDEV, "EXDEV"},     {ENOTCAPABLE, "EACCES"},
+                {EACCES, "EACCES"},
+                {EBADF, "EBADF"},
+                {EBUSY, "EBUSY"},
+                {EDQUOT, "EDQUOT"},
+                {EEXIST, "EEXIST"},
+                {EFBIG, "EFBIG"},
+                {EINVAL, "EINVAL"},
+                {EIO, "EIO"},
+                {EISDIR, "EISDIR"},
+                {ELOOP, "ELOOP"},
+                {EMFILE, "EMFILE"},
+                {EMLINK, "EMLINK"},
+                {ENAMETOOLONG, "ENAMETOOLONG"},
+                {ENFILE, "ENFILE"},
+                {ENOENT, "ENOENT"},
+                {ENOMEM, "ENOMEM"},
+                {ENOSPC, "ENOSPC"},
+                {ENOSYS, "ENOSYS"},
+                {ENOTDIR, "ENOTDIR"},
+                {ENOTEMPTY, "ENOTEMPTY"},
+                {ENOTSUP, "ENOTSUP"},
+                {EPERM, "EPERM"},
+                {EROFS, "EROFS"},
+                {EXDEV, "EXDEV"},
+                {ENOTCAPABLE, "EACCES"},
         };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -223,7 +241,8 @@ static JSValue file_names(JSContext *context, JSValueConst this, int count, JSVa
                 return JS_EXCEPTION;
         directory = opendir(path);
         names = directory == NULL ? throw_errno(context, "scandir", path, errno) : JS_NewArray(context);
-        while (directory != NULL && !JS_IsException(names) && found < NAMES_MAX && (entry = readdir(directory)) != NULL) {
+        while (directory != NULL && !JS_IsException(names) && found < NAMES_MAX &&
+               (entry = readdir(directory)) != NULL) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                         continue;
                 if (JS_SetPropertyUint32(context, names, found++, JS_NewString(context, entry->d_name)) < 0) {
@@ -295,15 +314,18 @@ int files_add_functions(JSContext *context, JSValueConst object) {
         static const struct {
                 const char *name;
                 enum change what;
-        } changes[] = {{"mkdir", MAKE_DIRECTORY}, {"rmdir", REMOVE_DIRECTORY},  {"unlink", REMOVE_FILE},
-                       {"rename", RENAME},        {"chdir", CHANGE_DIRECTORY}};
+        } changes[] = {{"mkdir", MAKE_DIRECTORY},
+                       {"rmdir", REMOVE_DIRECTORY},
+                       {"unlink", REMOVE_FILE},
+                       {"rename", RENAME},
+                       {"chdir", CHANGE_DIRECTORY}};
 
         if (host_add(context, object, functions, sizeof(functions) / sizeof(functions[0])) < 0)
                 return -1;
         for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
                 if (JS_SetPropertyStr(context, object, changes[i].name,
-                                      JS_NewCFunctionMagic(context, file_change, changes[i].name, 2, JS_CFUNC_generic_magic,
-                                                           (int)changes[i].what)) < 0)
+                                      JS_NewCFunctionMagic(context, file_change, changes[i].name, 2,
+                                                           JS_CFUNC_generic_magic, (int)changes[i].what)) < 0)
                         return -1;
         return 0;
 }

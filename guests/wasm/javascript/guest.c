@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JavaScript guest: boots QuickJS and the worker inside of the WebAssembly module, and hands it what the engine asks
- * for. Exports and imports are those of plugins/backend-wasm/engine/code.h. */
+/* The JavaScript guest: boots QuickJS and the worker inside of the WebAssembly module, and hands it what the engine
+ * asks for. Exports and imports are those of plugins/backend-wasm/engine/code.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #define EXPORT(name) __attribute__((export_name(#name)))
 #define IMPORT(name) __attribute__((import_module("sbx"), import_name(#name)))
 
+#define HELLO 0x01
 #define RESERVE_SIZE (512u << 10)
 #define GC_THRESHOLD (2u << 20) /* small sessions never collect: that would write to every object of the image */
 
@@ -39,14 +40,16 @@ static void print_exception(const char *what) {
         const char *text = JS_ToCString(guest.context, error);
         const char *trace = JS_IsString(stack) ? JS_ToCString(guest.context, stack) : NULL;
 
-        fprintf(stderr, "%s: %s\n%s", what, text != NULL ? text : "an error that can't be shown", trace != NULL ? trace : "");
+        fprintf(stderr, "%s: %s\n%s", what, text != NULL ? text : "an error that can't be shown",
+                trace != NULL ? trace : "");
         JS_FreeCString(guest.context, text);
         JS_FreeCString(guest.context, trace);
         JS_FreeValue(guest.context, stack);
         JS_FreeValue(guest.context, error);
 }
 
-static void on_rejection(JSContext *context, JSValueConst promise, JSValueConst reason, JS_BOOL is_handled, void *opaque) {
+static void on_rejection(JSContext *context, JSValueConst promise, JSValueConst reason, JS_BOOL is_handled,
+                         void *opaque) {
         JSValueConst arguments[] = {promise, reason, is_handled ? JS_TRUE : JS_FALSE};
         JSValue done;
 
@@ -92,6 +95,7 @@ static int load_worker(void) {
                 guest.handler = JS_GetPropertyStr(context, made, "request");
                 guest.stopped = JS_GetPropertyStr(context, made, "stopped");
                 guest.rejected = JS_GetPropertyStr(context, made, "rejected");
+                guest.rehearsed = JS_GetPropertyStr(context, made, "rehearsed");
                 JS_FreeValue(context, made);
                 r = 0;
         }
@@ -116,7 +120,7 @@ uint32_t sbx_start(void) {
                 return 1;
         JS_SetInterruptHandler(guest.runtime, guest_poll_interrupt, NULL);
         JS_SetGCThreshold(guest.runtime, GC_THRESHOLD);
-        guest.handler = guest.stopped = guest.rejected = JS_UNDEFINED;
+        guest.handler = guest.stopped = guest.rejected = guest.rehearsed = JS_UNDEFINED;
         guest.context = JS_NewContext(guest.runtime);
         guest.reserve = malloc(RESERVE_SIZE);
         if (guest.context == NULL || guest.reserve == NULL)
@@ -125,16 +129,6 @@ uint32_t sbx_start(void) {
         if (load_worker() < 0)
                 return 1;
         learn_interrupt();
-        return 0;
-}
-
-uint32_t sbx_prepare(void) {
-        if (chdir("/work") < 0) {
-                fprintf(stderr, "/work: %s\n", strerror(errno));
-                return 1;
-        }
-        JS_RunGC(guest.runtime);
-        JS_SetGCThreshold(guest.runtime, GC_THRESHOLD);
         return 0;
 }
 
@@ -166,6 +160,14 @@ static int stop_request(void) {
         return r;
 }
 
+/* Math.random's, which would be the same in each session of an image. */
+static void seed_random(void) {
+        uint64_t seed = 0;
+
+        if (getentropy(&seed, sizeof(seed)) == 0)
+                engine_seed_random(guest.context, seed);
+}
+
 /* 0: goes on; 1: the end. */
 static uint32_t serve(uint8_t type, uint8_t *data, uint32_t size) {
         JSValue arguments[] = {JS_NewInt32(guest.context, type), host_new_buffer(guest.context, data, size)};
@@ -175,6 +177,8 @@ static uint32_t serve(uint8_t type, uint8_t *data, uint32_t size) {
         guest.interrupt = 0; /* one that came between two requests was meant for the first */
         guest.interrupted = guest.shielded = guest.exhausted = false;
         take_reserve();
+        if (type == HELLO)
+                seed_random();
         done = JS_IsException(arguments[1]) ? JS_EXCEPTION
                                             : JS_Call(guest.context, guest.handler, JS_UNDEFINED, 2, arguments);
         if (JS_IsException(done))
@@ -182,6 +186,66 @@ static uint32_t serve(uint8_t type, uint8_t *data, uint32_t size) {
         JS_FreeValue(guest.context, done);
         JS_FreeValue(guest.context, arguments[1]);
         return r < 0;
+}
+
+static int rehearse_request(uint8_t type, const char *header, const char *source) {
+        size_t header_size = strlen(header), source_size = source != NULL ? strlen(source) : 0;
+        size_t prefix = source != NULL ? sizeof(uint32_t) : 0, size = prefix + header_size + source_size;
+        uint32_t length = (uint32_t)header_size; /* little endian, as the guest is */
+        uint8_t *data = malloc(size);
+
+        if (data == NULL)
+                return -1;
+        memcpy(data, &length, prefix);
+        memcpy(data + prefix, header, header_size);
+        if (source != NULL)
+                memcpy(data + prefix + header_size, source, source_size);
+        return serve(type, data, (uint32_t)size) == 0 ? 0 : -1;
+}
+
+/* Requests that every session sends, to no one: what they make for the first time is in the image then. */
+static int rehearse(void) {
+        static const struct {
+                uint8_t type;
+                const char *header, *source;
+        } requests[] = {
+                {HELLO, "{\"protocol\":1}", NULL},
+                {0x02, "{\"id\":1,\"filename\":\"<execution>\"}",
+                 "const x = {a: [1, 'b']}; console.log(x, 1, `${2}`); x"},
+                {0x02, "{\"id\":2,\"filename\":\"<execution>\"}",
+                 "let s = await Promise.resolve(1); function f() { return s; } f()"},
+                {0x02, "{\"id\":3,\"filename\":\"<execution>\"}",
+                 "class A {} ; for (const i of [1]) JSON.stringify({i}); throw new Error('e')"},
+                {0x03, "{\"id\":4,\"names\":null}", NULL},
+                {0x05, "{\"id\":5}", NULL},
+        };
+        JSValue done;
+        int r = 0;
+
+        guest.rehearsing = true;
+        for (unsigned round = 0; round < 2; round++)
+                for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]) && r == 0; i++)
+                        r = rehearse_request(requests[i].type, requests[i].header, requests[i].source);
+        guest.rehearsing = false;
+        done = JS_Call(guest.context, guest.rehearsed, JS_UNDEFINED, 0, NULL);
+        if (JS_IsException(done)) {
+                print_exception("the rehearsal");
+                r = -1;
+        }
+        JS_FreeValue(guest.context, done);
+        return r;
+}
+
+uint32_t sbx_prepare(void) {
+        if (chdir("/work") < 0) {
+                fprintf(stderr, "/work: %s\n", strerror(errno));
+                return 1;
+        }
+        if (rehearse() < 0)
+                return 1;
+        JS_RunGC(guest.runtime);
+        JS_SetGCThreshold(guest.runtime, GC_THRESHOLD);
+        return 0;
 }
 
 uint32_t sbx_request(void) {
@@ -198,9 +262,6 @@ uint32_t sbx_request(void) {
 }
 
 void sbx_resume(uint32_t how) {
-        uint64_t seed = 0;
-
         (void)how;
-        if (getentropy(&seed, sizeof(seed)) == 0)
-                engine_seed_random(guest.context, seed);
+        seed_random();
 }

@@ -14,9 +14,9 @@
 
 int host_add(JSContext *context, JSValueConst object, const struct host_function *functions, size_t count) {
         for (size_t i = 0; i < count; i++)
-                if (JS_SetPropertyStr(context, object, functions[i].name,
-                                      JS_NewCFunction(context, functions[i].call, functions[i].name,
-                                                      functions[i].arguments)) < 0)
+                if (JS_SetPropertyStr(
+                            context, object, functions[i].name,
+                            JS_NewCFunction(context, functions[i].call, functions[i].name, functions[i].arguments)) < 0)
                         return -1;
         return 0;
 }
@@ -200,7 +200,8 @@ static JSValue host_decode(JSContext *context, JSValueConst this, int count, JSV
 
         (void)this;
         (void)count;
-        if (data == NULL || JS_ToUint32(context, &from, arguments[1]) < 0 || JS_ToUint32(context, &to, arguments[2]) < 0)
+        if (data == NULL || JS_ToUint32(context, &from, arguments[1]) < 0 ||
+            JS_ToUint32(context, &to, arguments[2]) < 0)
                 return JS_EXCEPTION;
         if (to > size || from > to)
                 return JS_ThrowRangeError(context, "bytes %u to %u of %zu", from, to, size);
@@ -252,7 +253,8 @@ static JSValue host_send(JSContext *context, JSValueConst this, int count, JSVal
                 blob = text = JS_ToCStringLen(context, &blob_size, arguments[2]);
         else if (!JS_IsUndefined(arguments[2]))
                 blob = JS_GetArrayBuffer(context, &blob_size, arguments[2]);
-        r = blob == NULL && !JS_IsUndefined(arguments[2]) ? -2 : frame_send((uint8_t)type, json, json_size, blob, blob_size);
+        r = blob == NULL && !JS_IsUndefined(arguments[2]) ? -2
+                                                          : frame_send((uint8_t)type, json, json_size, blob, blob_size);
         if (r == -1)
                 JS_ThrowInternalError(context, "the control stream: %s", strerror(errno));
         JS_FreeCString(context, json);
@@ -362,6 +364,13 @@ static JSValue host_sleep(JSContext *context, JSValueConst this, int count, JSVa
         return JS_UNDEFINED;
 }
 
+static JSValue host_globals_version(JSContext *context, JSValueConst this, int count, JSValueConst *arguments) {
+        (void)this;
+        (void)count;
+        (void)arguments;
+        return JS_NewFloat64(context, engine_globals_version(context));
+}
+
 /* Was memory refused? If so, there is some now to tell it. */
 static JSValue host_is_exhausted(JSContext *context, JSValueConst this, int count, JSValueConst *arguments) {
         (void)this;
@@ -396,12 +405,26 @@ static JSValue host_shield(JSContext *context, JSValueConst this, int count, JSV
 
 int host_add_functions(JSContext *context, JSValueConst object) {
         static const struct host_function functions[] = {
-                {"classOf", host_class_of, 1}, {"compiles", host_compiles, 2}, {"decode", host_decode, 3},        {"encode", host_encode, 1},
-                {"evaluate", host_evaluate, 3}, {"isExhausted", host_is_exhausted, 0},
-                {"isInterrupt", host_is_interrupt, 1}, {"leave", host_leave, 0}, {"load", host_load, 1},    {"now", host_now, 0},
-                {"promise", host_promise, 1},  {"random", host_random, 1},        {"receive", host_receive, 0},
-                {"runJobs", host_run_jobs, 0}, {"send", host_send, 3},            {"settle", host_settle, 0},
-                {"shield", host_shield, 0},    {"sleep", host_sleep, 1},          {"write", host_write, 2},
+                {"classOf", host_class_of, 1},
+                {"compiles", host_compiles, 2},
+                {"decode", host_decode, 3},
+                {"encode", host_encode, 1},
+                {"evaluate", host_evaluate, 3},
+                {"globalsVersion", host_globals_version, 0},
+                {"isExhausted", host_is_exhausted, 0},
+                {"isInterrupt", host_is_interrupt, 1},
+                {"leave", host_leave, 0},
+                {"load", host_load, 1},
+                {"now", host_now, 0},
+                {"promise", host_promise, 1},
+                {"random", host_random, 1},
+                {"receive", host_receive, 0},
+                {"runJobs", host_run_jobs, 0},
+                {"send", host_send, 3},
+                {"settle", host_settle, 0},
+                {"shield", host_shield, 0},
+                {"sleep", host_sleep, 1},
+                {"write", host_write, 2},
         };
 
         return host_add(context, object, functions, sizeof(functions) / sizeof(functions[0]));

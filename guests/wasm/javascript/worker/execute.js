@@ -159,14 +159,14 @@ class Executor {
   // A call that the host has not answered yet is waited for: its answer would be taken for a request.
   finish(current, end) {
     const { answer, blob } = current;
-    const { tools, variables } = this.session;
+    const { tools } = this.session;
     let settled = false;
     host.settle();
     tools.settle(() => {
       settled = true;
     });
     while (!settled) this.hear();
-    const names = variables.changed();
+    const names = this.session.changedNames();
     answer.end = end;
     if (names !== undefined) answer.names = names;
     this.current = null;

@@ -79,6 +79,7 @@ function makeRequire(session) {
   };
   const requireFrom = (directory) => (name) => {
     const known = String(name).replace(/^node:/, '');
+    session.required = true;
     if (known === 'process') return session.globals.process;
     if (Object.hasOwn(builtin, known)) return builtin[known];
     const isPath = /^\.{0,2}\//.test(name);

@@ -19,6 +19,7 @@ class Session {
     this.tools = new Tools({ send: (type, json, blob) => host.send(type, json, blob) }, this.variables);
     this.numbers = new Map(); // how often a file name was given
     this.exitCode = undefined; // of process.exit()
+    this.required = false; // a module was
     this.globals = {
       ...globals(this),
       ...this.timers.names(),
@@ -26,19 +27,41 @@ class Session {
       context: this.variables.context(),
       display: (value, mime) => this.display.display(value, mime),
     };
+    this.names = Object.keys(this.globals);
+    this.version = 0; // of the global object's properties, when their names were last looked at
     this.restoreGlobals();
     this.variables.settle();
   }
 
-  // What differs from one session of an image to the next comes from the host's clock and random numbers when it is
-  // asked for; the engine seeds Math.random.
-  seed() {
+  // Names of variables if they may have changed and did: there are a hundred to look at. What require() returned is no
+  // variable, and its name one that can become it without being new.
+  changedNames() {
+    const version = host.globalsVersion();
+    if (version === this.version && !this.required) return undefined;
+    this.version = version;
+    return this.variables.changed();
+  }
+
+  // The image is made: what was done for it is not the session's.
+  forget() {
+    this.numbers.clear();
+    this.variables.told = null;
+    this.version = 0;
+    this.required = false;
+    this.tools.serial = 0;
+    this.timers.serial = 0;
+  }
+
+  // It begins: until now it was an image.
+  start() {
     this.started = host.now();
   }
 
   // A variable of the user's may hide a name of ours; one that was deleted comes back.
   restoreGlobals() {
-    for (const [name, value] of Object.entries(this.globals)) {
+    for (const name of this.names) {
+      const value = this.globals[name];
+      if (globalThis[name] === value) continue;
       const held = Object.getOwnPropertyDescriptor(globalThis, name);
       if (held === undefined || (held.value !== value && !this.variables.replaced.has(name))) {
         Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });

@@ -57,7 +57,7 @@ function names() {
 
 const handlers = new Map([
   [FRAMES.HELLO, () => {
-    session.seed();
+    session.start();
     host.send(FRAMES.READY, dumps({
       protocol: 1, runtime: 'javascript', version: host.version, implementation: 'quickjs',
       features: ['display', 'files', 'tools'],
@@ -120,5 +120,6 @@ module.exports = {
     else if (type !== FRAMES.TOOL_RESULT) throw new Error(`a frame of type ${type}`);
   },
   stopped: (isInterrupt, error) => executor.stopped(isInterrupt, error),
+  rehearsed: () => session.forget(),
   rejected: (promise, reason, isHandled) => executor.rejected(promise, reason, isHandled),
 };
