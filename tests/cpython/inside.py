@@ -7,10 +7,12 @@ of its own, at once, so that a test that takes the interpreter with it hides non
 import importlib
 import json
 import os
+import struct
 import sys
 import tarfile
 import time
 import traceback
+import types
 import unittest
 import warnings
 
@@ -20,6 +22,8 @@ TEXT_MAX = 3000
 # Modules that CPython builds for its own tests alone; its other ways to import them skip the test where they are missing.
 FOR_TESTS = ("_testcapi", "_testinternalcapi", "_testbuffer", "_testimportmultiple", "_testmultiphase", "_xxtestfuzz",
              "_testclinic", "_ctypes_test")
+# They take no more of _testcapi than what C's limits are.
+LIMITS_ALONE = ("test_sqlite3", "test_format", "test_fileio")
 
 
 told = set()
@@ -121,7 +125,20 @@ def unpack():
     os.chdir(place)
 
 
+def give_limits():
+    """What C's limits are here, as _testcapi tells them."""
+    limits = types.ModuleType("_testcapi")
+    for name, letter in (("CHAR", "b"), ("SHRT", "h"), ("INT", "i"), ("LONG", "l"), ("LLONG", "q"), ("PY_SSIZE_T", "n")):
+        bits = 8 * struct.calcsize(letter)
+        setattr(limits, name + "_MAX", (1 << bits - 1) - 1)
+        setattr(limits, name + "_MIN", -(1 << bits - 1))
+        setattr(limits, "U" + name + "_MAX", (1 << bits) - 1)
+    sys.modules["_testcapi"] = limits
+
+
 def run_module(result):
+    if MODULE in LIMITS_ALONE:
+        give_limits()
     from test import support
     support.use_resources = JOB["resources"]
     support.verbose = 0

@@ -44,6 +44,9 @@ RESOURCES = ["cpu", "decimal"]
 RUNS_MAX = 6  # of one file, each without those tests that ended the run before
 OUTPUT_MAX = 64 << 20
 LIBRARY, ARCHIVE = "/tmp/library", "tests.tar"
+# The tests themselves are 26 MB, as an archive and unpacked.
+ROOM = {"wasm": ["wasm.pool=0", "wasm.files=256m"],
+        "local": ["local.pool=0", "local.tmp_size=128m", "local.workspace_size=64m"]}
 
 
 def library_of(source):
@@ -90,7 +93,7 @@ class Session:
     def run(self, module, skip):
         """(output, how it ended or None)."""
         if self.driver is None:
-            self.driver = drive.Driver(self.options.backend, self.options.set)
+            self.driver = drive.Driver(self.options.backend, ROOM.get(self.options.backend, []) + self.options.set)
         guest = self.driver.start(label=module)
         try:
             guest.write(ARCHIVE, self.archive)

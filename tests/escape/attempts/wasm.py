@@ -402,7 +402,7 @@ ATTEMPTS = [
     attempt("ranges-for-the-host", MEMORY, HOST_RANGES),
     attempt("forged-call", CALLS, FORGED_CALL, ends=ENDED),
     attempt("forged-signature", CALLS, FORGED_SIGNATURE, ends=ENDED),
-    attempt("stack", LIMITS, STACK, ends=("ok", *ENDED)),
+    attempt("stack", LIMITS, STACK, ends=("ok", *ENDED), flags=("--timeout", "100")),
     attempt("stack-of-c", LIMITS, STACK_OF_C, ends=("ok", *ENDED), flags=("--timeout", "100")),
     attempt("grow", LIMITS, GROW),
     attempt("not-there", ABSENT, NOT_THERE),
