@@ -174,10 +174,13 @@ static void call_path(struct vfs *vfs, struct input *input, uint32_t what) {
 
 static void call_file(struct vfs *vfs, struct input *input, uint32_t what) {
         uint32_t fd = take(input) % 20;
-        uint64_t offset = (uint64_t)take(input) << (take(input) % 60);
-        size_t size = (size_t)(take(input) << (take(input) % 9)), done = 0;
+        uint64_t offset = take(input);
+        size_t size, done = 0;
         struct vfs_dirent entry;
 
+        offset <<= take(input) % 60;
+        size = take(input);
+        size <<= take(input) % 9;
         switch (what) {
         case 0:
                 (void)vfs_read(vfs, fd, buffer, size, &done);
