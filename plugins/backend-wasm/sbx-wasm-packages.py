@@ -130,7 +130,8 @@ def add_wheel(site, path, preload=True):
     package = os.path.basename(path)
     tag = package[:-4].rsplit("-", 2)[-2:]
     if tag != ["none", "any"]:
-        raise Refusal(f"{package}: it is a wheel of native code; only those that end in none-any.whl run in WebAssembly")
+        raise Refusal(f"{package}: it is a wheel of native code; only those that end in none-any.whl run in "
+                      "WebAssembly")
     try:
         with zipfile.ZipFile(path) as archive:
             for item in archive.infolist():
@@ -307,7 +308,8 @@ def split_name(package):
     """("attrs", "23.1.0") of "attrs==23.1.0"."""
     name, _, version = package.partition("==")
     if not NAME.fullmatch(name) or (version and not re.fullmatch(r"[A-Za-z0-9.!+_-]+", version)):
-        raise Refusal(f"{package}: it is neither a name (\"attrs\", \"attrs==23.1.0\") nor a wheel, module or directory")
+        raise Refusal(f"{package}: it is neither a name (\"attrs\", \"attrs==23.1.0\") nor a wheel, module or "
+                      "directory")
     return normal(name), version
 
 

@@ -108,7 +108,8 @@ class Packages(unittest.TestCase):
     def test_native_code_in_a_directory(self):
         write(self.project + "/tool/__init__.py")
         write(self.project + "/tool/speed.cpython-311-x86_64-linux-gnu.so")
-        self.assertIn("./tool: it holds native code (tool/speed.cpython-311-x86_64-linux-gnu.so)", self.refused("./tool"))
+        self.assertIn("./tool: it holds native code (tool/speed.cpython-311-x86_64-linux-gnu.so)",
+                      self.refused("./tool"))
 
     def test_native_code_beside_modules(self):
         write(self.project + "/vendor/two.py")
@@ -143,7 +144,8 @@ class Packages(unittest.TestCase):
         make_wheel(self.project, files={"tool/__init__.py": "", "other.py": "", "tool-1.0.data/purelib/third.py": "",
                                         "tool-1.0.data/scripts/run": ""})
         files = self.collected("./tool-1.0-py3-none-any.whl")
-        self.assertEqual([name for name in files if "dist-info" not in name], ["other.py", "third.py", "tool/__init__.py"])
+        self.assertEqual([name for name in files if "dist-info" not in name],
+                         ["other.py", "third.py", "tool/__init__.py"])
         self.assertIn("tool-1.0.dist-info/METADATA", files)
         self.assertEqual(self.preload(), ["other", "tool"])
         self.assertEqual(self.facts(), [{"name": "tool", "version": "1.0", "source": "wheel"}])
@@ -224,7 +226,8 @@ class Packages(unittest.TestCase):
         self.assertIn("sbxtool/__init__.py", files)
         self.assertIn("sbxbase/__init__.py", files)
         self.assertEqual(self.preload(), ["sbxtool"])  # not what it depends on: it imports that itself
-        self.assertEqual([(fact["name"], fact["version"]) for fact in self.facts()], [("sbxbase", "1.5"), ("sbxtool", "2.0")])
+        self.assertEqual([(fact["name"], fact["version"]) for fact in self.facts()],
+                         [("sbxbase", "1.5"), ("sbxtool", "2.0")])
 
     def test_a_name_with_native_wheels_alone(self):
         wheel = make_wheel(self.project, "sbxnative", "1.0", "cp311-cp311-manylinux_2_17_x86_64")
