@@ -24,6 +24,12 @@
 #define SESSION 4u
 #define SERVING (ZYGOTE | SESSION) /* a session's filter lies upon the zygote's: what it needs, both must allow */
 
+/* Of an argument, counted from 0: all of it, or what a mask leaves. */
+#define EQUAL(argument, value)                                                                                         \
+        { argument, SCMP_CMP_EQ, value, 0 }
+#define MASKED(argument, mask, value)                                                                                  \
+        { argument, SCMP_CMP_MASKED_EQ, mask, value }
+
 static const struct {
         unsigned who;
         int call;
@@ -93,25 +99,23 @@ static void add(scmp_filter_ctx context, uint32_t action, int call, unsigned cou
  * the code was mapped before. */
 static void add_memory(scmp_filter_ctx context) {
         const uint64_t optional = MAP_NORESERVE | MAP_STACK | MAP_FIXED;
-        const struct scmp_arg_cmp anonymous[] = {SCMP_A2(SCMP_CMP_MASKED_EQ, (uint64_t) ~(PROT_READ | PROT_WRITE), 0),
-                                                 SCMP_A3(SCMP_CMP_MASKED_EQ, ~optional, MAP_PRIVATE | MAP_ANONYMOUS)};
-        const struct scmp_arg_cmp page[] = {SCMP_A1(SCMP_CMP_EQ, PAGE), SCMP_A2(SCMP_CMP_EQ, PROT_READ | PROT_WRITE),
-                                            SCMP_A3(SCMP_CMP_EQ, MAP_SHARED | MAP_FIXED), SCMP_A5(SCMP_CMP_EQ, 0)};
-        const struct scmp_arg_cmp plain_access[] = {
-                SCMP_A2(SCMP_CMP_MASKED_EQ, (uint64_t) ~(PROT_READ | PROT_WRITE), 0)};
+        const struct scmp_arg_cmp anonymous[] = {MASKED(2, (uint64_t) ~(PROT_READ | PROT_WRITE), 0),
+                                                 MASKED(3, ~optional, MAP_PRIVATE | MAP_ANONYMOUS)};
+        const struct scmp_arg_cmp page[] = {EQUAL(1, PAGE), EQUAL(2, PROT_READ | PROT_WRITE),
+                                            EQUAL(3, MAP_SHARED | MAP_FIXED), EQUAL(5, 0)};
+        const struct scmp_arg_cmp plain_access[] = {MASKED(2, (uint64_t) ~(PROT_READ | PROT_WRITE), 0)};
 
         add(context, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 2, anonymous);
         add(context, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 4, page);
         add(context, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, plain_access);
 }
 
-/* A copy of a session is a sibling; whatever dies with its parent may. */
+/* A session's copy is its sibling, and nothing else is made. Any process may ask to die with its parent. */
 static void add_processes(scmp_filter_ctx context) {
-        const struct scmp_arg_cmp copy[] = {SCMP_A0(SCMP_CMP_EQ, CLONE_PARENT), SCMP_A1(SCMP_CMP_EQ, 0)};
-        const struct scmp_arg_cmp with_parent[] = {SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG),
-                                                   SCMP_A1(SCMP_CMP_EQ, SIGKILL)};
+        const struct scmp_arg_cmp copy[] = {EQUAL(0, CLONE_PARENT), EQUAL(1, 0)};
+        const struct scmp_arg_cmp with_parent[] = {EQUAL(0, PR_SET_PDEATHSIG), EQUAL(1, SIGKILL)};
         /* The handler of a fault that is no guest's lets it happen again, to be seen. */
-        const struct scmp_arg_cmp fault[] = {SCMP_A0(SCMP_CMP_EQ, SIGSEGV)};
+        const struct scmp_arg_cmp fault[] = {EQUAL(0, SIGSEGV)};
 
         add(context, SCMP_ACT_ALLOW, SCMP_SYS(clone), 2, copy);
         add(context, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 2, with_parent);
@@ -119,10 +123,10 @@ static void add_processes(scmp_filter_ctx context) {
 }
 
 static void add_zygote(scmp_filter_ctx context) {
-        const struct scmp_arg_cmp session[] = {SCMP_A0(SCMP_CMP_EQ, CLONE_PIDFD | SIGCHLD), SCMP_A1(SCMP_CMP_EQ, 0)};
-        const struct scmp_arg_cmp end[] = {SCMP_A1(SCMP_CMP_EQ, SIGKILL)};
-        const struct scmp_arg_cmp snapshot[] = {SCMP_A2(SCMP_CMP_EQ, PROT_READ), SCMP_A3(SCMP_CMP_EQ, MAP_PRIVATE)};
-        const struct scmp_arg_cmp filter[] = {SCMP_A0(SCMP_CMP_EQ, SECCOMP_SET_MODE_FILTER), SCMP_A1(SCMP_CMP_EQ, 0)};
+        const struct scmp_arg_cmp session[] = {EQUAL(0, CLONE_PIDFD | SIGCHLD), EQUAL(1, 0)};
+        const struct scmp_arg_cmp end[] = {EQUAL(1, SIGKILL)};
+        const struct scmp_arg_cmp snapshot[] = {EQUAL(2, PROT_READ), EQUAL(3, MAP_PRIVATE)};
+        const struct scmp_arg_cmp filter[] = {EQUAL(0, SECCOMP_SET_MODE_FILTER), EQUAL(1, 0)};
 
         add(context, SCMP_ACT_ALLOW, SCMP_SYS(clone), 2, session);
         add(context, SCMP_ACT_ALLOW, SCMP_SYS(kill), 1, end);

@@ -13,6 +13,7 @@
 
 struct jail {
         const struct helper_config *config;
+        bool ids;                        /* changed */
         bool namespaces, user_namespace; /* had */
         char namespaces_why[192];        /* if not */
         int landlock_abi;                /* 0: none */
@@ -22,8 +23,9 @@ struct jail {
 
 /* ---- jail_ids.c: who we are */
 
-/* Root becomes the configured ids for good, without other groups. Capabilities that the namespaces need stay. */
-int jail_ids_drop_root(const struct helper_config *config, struct sbx_error *err);
+/* Root becomes the configured ids for good, without other groups, where it may and should. Capabilities that the
+ * namespaces need stay. */
+int jail_ids_drop_root(struct jail *jail, struct sbx_error *err);
 bool jail_ids_may_administer(void); /* has CAP_SYS_ADMIN */
 /* Writes the maps of the user namespace that this process was just cloned into; needs /proc. */
 int jail_ids_map(uid_t outer_uid, gid_t outer_gid);

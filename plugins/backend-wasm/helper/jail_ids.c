@@ -31,16 +31,23 @@ static int get_capabilities(struct __user_cap_data_struct ret[CAP_WORDS]) {
         return syscall(SYS_capget, &header, ret) < 0 ? -errno : 0;
 }
 
-int jail_ids_drop_root(const struct helper_config *config, struct sbx_error *err) {
+static bool may(uint64_t wanted) {
+        struct __user_cap_data_struct have[CAP_WORDS];
+
+        return get_capabilities(have) == 0 && (have[0].effective & wanted) == wanted;
+}
+
+bool jail_ids_may_administer(void) {
+        return may(BIT(CAP_SYS_ADMIN));
+}
+
+static int change_ids(const struct helper_config *config, struct sbx_error *err) {
         /* For namespaces where only an administrator gets them. */
         static const uint64_t wanted = BIT(CAP_SYS_ADMIN) | BIT(CAP_SETPCAP);
         struct __user_cap_data_struct have[CAP_WORDS];
         uint64_t keep;
-        int r;
+        int r = get_capabilities(have);
 
-        if (config->drop == 0)
-                return 0;
-        r = get_capabilities(have);
         if (r < 0)
                 return sbx_error_set(err, r, HELPER_ORIGIN, NULL, "capget: %s", strerror(-r));
         keep = (((uint64_t)have[1].permitted << 32) | have[0].permitted) & wanted;
@@ -48,19 +55,30 @@ int jail_ids_drop_root(const struct helper_config *config, struct sbx_error *err
             setresgid(config->gid, config->gid, config->gid) < 0 ||
             setresuid(config->uid, config->uid, config->uid) < 0)
                 return sbx_error_set(err, -errno, HELPER_ORIGIN,
-                                     "the option \"user\" must name an id that exists in this user namespace, and the "
-                                     "server needs CAP_SETUID and CAP_SETGID",
+                                     "the option \"user\" must name an id that exists in this user namespace",
                                      "layer \"ids\": can't become uid %u: %s", config->uid, strerror(errno));
         r = set_capabilities(keep, keep);
-        if (r < 0)
-                return sbx_error_set(err, r, HELPER_ORIGIN, NULL, "layer \"ids\": capset: %s", strerror(-r));
-        return 0;
+        return r < 0 ? sbx_error_set(err, r, HELPER_ORIGIN, NULL, "layer \"ids\": capset: %s", strerror(-r)) : 0;
 }
 
-bool jail_ids_may_administer(void) {
-        struct __user_cap_data_struct have[CAP_WORDS];
+int jail_ids_drop_root(struct jail *jail, struct sbx_error *err) {
+        const struct helper_config *config = jail->config;
+        int r;
 
-        return get_capabilities(have) == 0 && (have[0].effective & BIT(CAP_SYS_ADMIN)) != 0;
+        if (config->drop == 0)
+                return 0;
+        if (may(BIT(CAP_SETUID) | BIT(CAP_SETGID))) {
+                r = change_ids(config, err);
+                jail->ids = r == 0;
+                return r;
+        }
+        /* Root of a container that took its rights away. */
+        if (config->namespaces == 2)
+                return sbx_error_set(err, -ENOTSUP, HELPER_ORIGIN,
+                                     "run the server as another user, or give it CAP_SETUID and CAP_SETGID, or set "
+                                     "namespaces = \"auto\"",
+                                     "layer \"ids\": root without CAP_SETUID and CAP_SETGID can't become another user");
+        return 0;
 }
 
 static int write_file(const char *path, const char *text) {

@@ -13,6 +13,8 @@
 #include "jail.h"
 #include "util.h"
 
+#define NOT_TRIED 2 /* exit status */
+
 struct report {
         char text[8192];
         size_t size;
@@ -76,14 +78,16 @@ static void add_namespaces(const struct jail *jail, struct report *report) {
                     jail->landlock_abi > 0 ? "landlock and seccomp" : "seccomp");
 }
 
-static void add_kernel(const struct jail *jail, struct report *report) {
+static void add_kernel(const struct jail *jail, bool processes_limited, struct report *report) {
         const struct helper_config *config = jail->config;
         int abi = jail->landlock_abi;
 
-        if (config->drop != 0)
+        if (jail->ids)
                 add(report, "ids", "applied", "uid %u, gid %u, no other group", config->uid, config->gid);
+        else if (config->drop != 0)
+                add(report, "ids", "absent", "root's, without rights: the server has no CAP_SETUID and CAP_SETGID");
         else
-                add(report, "ids", "absent", "the server's own: it can't or need not become another");
+                add(report, "ids", "absent", "those of the server, which is not root");
         add(report, "capabilities", "applied", "none; read back");
         add(report, "no_new_privs", "applied", "read back");
         if (abi > 0)
@@ -94,7 +98,11 @@ static void add_kernel(const struct jail *jail, struct report *report) {
         add(report, "seccomp", "applied", "allow-lists of %zu and %zu instructions, another call kills; tried",
             jail_seccomp_size(JAIL_FILTER_ZYGOTE), jail_seccomp_size(JAIL_FILTER_SESSION));
         add(report, "rlimits", "applied", "data, address space, files, file size, stack, core, locked memory, queues");
-        add(report, "pids", "applied", "a session is one process and can make none");
+        if (processes_limited)
+                add(report, "pids", "applied", "a session is one process and can make none; tried");
+        else
+                add(report, "pids", "absent",
+                    "root's processes are not counted: seccomp lets a session make copies of itself");
         add(report, "cpu", "absent", "no share: a session is one thread and uses one processor at most");
         if (config->cpu_seconds > 0)
                 add(report, "cpu time", "applied", "%u s of a session in all", config->cpu_seconds);
@@ -102,41 +110,63 @@ static void add_kernel(const struct jail *jail, struct report *report) {
                 add(report, "cpu time", "off", "cpu_time = 0; the server limits the time of an execution");
 }
 
-/* A process of its own is killed by the call: SIGSYS, nothing else. */
-static int try_seccomp(const struct jail *jail, struct sbx_error *err) {
+/* Runs `attempt` in a process that is locked down as a session is. Its wait status, or a negative errno. */
+static int try_in_session(const struct jail *jail, int (*attempt)(void), struct sbx_error *err) {
         int pidfd = -1, status = 0;
         pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, &pidfd, 0, 0);
 
-        if (pid == 0) {
-                if (jail_lock_session(jail) < 0)
-                        _exit(2);
-                _exit(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0 ? 1 : 0);
-        }
+        if (pid == 0)
+                _exit(jail_lock_session(jail) < 0 ? NOT_TRIED : attempt());
         if (pid < 0)
                 return sbx_error_set(err, -EAGAIN, HELPER_ORIGIN, "raise the limit of processes (ulimit -u)",
                                      "can't make a process: %s", strerror(errno));
         close(pidfd);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
-        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
-                return 0;
+        return status;
+}
+
+static int attempt_socket(void) {
+        return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0 ? 1 : 0;
+}
+
+static int attempt_copy(void) {
+        pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT, 0, 0, 0, 0);
+
+        if (pid == 0)
+                _exit(0); /* the zygote finds it dead some time */
+        return pid < 0 && errno == EAGAIN ? 0 : 1;
+}
+
+/* The call kills by SIGSYS, and nothing else does. */
+static int try_seccomp(const struct jail *jail, struct sbx_error *err) {
+        int status = try_in_session(jail, attempt_socket, err);
+
+        if (status < 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS))
+                return status < 0 ? status : 0;
         return sbx_error_set(err, -ENOTSUP, HELPER_ORIGIN, "run `snipara-sandbox doctor`",
                              "layer \"seccomp\" does not hold: a call that is in no list %s",
-                             WIFEXITED(status) && WEXITSTATUS(status) == 2 ? "could not be tried" : "did not kill");
+                             WIFEXITED(status) && WEXITSTATUS(status) == NOT_TRIED ? "could not be tried"
+                                                                                   : "did not kill");
 }
 
 int jail_report(const struct jail *jail, int fd, struct sbx_error *err) {
         struct report report = {.size = 0};
+        bool processes_limited;
         int r = try_seccomp(jail, err);
 
         if (r < 0)
                 return r;
+        r = try_in_session(jail, attempt_copy, err);
+        if (r < 0)
+                return r;
+        processes_limited = WIFEXITED(r) && WEXITSTATUS(r) == 0;
         put(&report, "[", 1);
         add(&report, "WebAssembly", "applied",
             "compiled ahead of time; memory bounded by a reservation of 8 GiB, indirect calls checked by type");
         add(&report, "process", "applied", "one for each session, forked from one that never runs a session's code");
         add_namespaces(jail, &report);
-        add_kernel(jail, &report);
+        add_kernel(jail, processes_limited, &report);
         put(&report, "]", 1);
         r = report.too_long ? -EFBIG : write_whole(fd, report.text, report.size);
         return r < 0 ? sbx_error_set(err, r, HELPER_ORIGIN, NULL, "can't write the report: %s", strerror(-r)) : 0;

@@ -21,7 +21,7 @@ int helper_lock(char *message, size_t size) {
                                                     .cpu_seconds = CPU_SECONDS};
         struct jail jail = {.config = &config};
         struct sbx_error err = {0};
-        int r = geteuid() == 0 ? jail_ids_drop_root(&config, &err) : 0;
+        int r = geteuid() == 0 ? jail_ids_drop_root(&jail, &err) : 0;
 
         if (r == 0)
                 r = jail_lock_zygote(&jail, &err);

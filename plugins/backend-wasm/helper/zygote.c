@@ -128,7 +128,7 @@ static int come_up(struct zygote *zygote, struct sbx_error *err) {
         if (r == 0)
                 r = load(zygote, err);
         if (r == 0)
-                r = jail_ids_drop_root(&zygote->config, err);
+                r = jail_ids_drop_root(&zygote->jail, err);
         if (r == 0)
                 r = jail_namespaces_enter(&zygote->jail, err);
         if (r == 0)

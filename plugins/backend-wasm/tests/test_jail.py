@@ -316,6 +316,58 @@ def test_as_an_ordinary_user():
             assert dies(session, session.syscall, 41, 1, 1, 0)  # socket
 
 
+def powerless_root():
+    """The words that make a command run as root without a capability, as in a container that drops them all."""
+    return [sys.executable, "-c", "import ctypes, os, sys\n"
+            "libc = ctypes.CDLL(None)\n"
+            "for number in range(64): libc.prctl(24, number, 0, 0, 0)\n"
+            "os.execv(sys.argv[1], sys.argv[1:])"]
+
+
+def test_as_root_without_rights():
+    if os.getuid() != 0:
+        skip("needs root")
+    with Helper(prefix=powerless_root()) as helper:
+        session = helper.spawn()
+        assert helper.layers["ids"]["state"] == "absent" and "CAP_SETUID" in helper.layers["ids"]["detail"]
+        status = status_of(None, session.outer_pid())
+        assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == int(status["CapBnd"], 16) == 0
+        # The kernel counts no processes of root: the report knows it, and the copies die with the session.
+        made = session.do(driver.COPIES, 3, CLONE_PARENT)
+        assert (made == -errno.EAGAIN) == (helper.layers["pids"]["state"] == "applied"), (made, helper.layers["pids"])
+        assert session.fork().do(driver.ADD, 1) == 101
+        session.signal(signal.SIGKILL)
+        try:
+            session.take(1)
+            raise AssertionError("the stream goes on")
+        except Gone:
+            pass
+        session = helper.spawn()
+        assert dies(session, session.syscall, 41, 1, 1, 0)  # socket
+        session = helper.spawn()
+        assert dies(session, session.syscall, 2, session.text("/etc/shadow"), 0)  # open
+    helper = Helper(prefix=powerless_root(), namespaces=2, wait=False)
+    try:
+        helper.await_ready()
+        raise AssertionError("it came up")
+    except Refused as failure:
+        assert failure.code == -errno.EOPNOTSUPP and "CAP_SETUID" in failure.text + failure.hint, failure
+    assert helper.close() == 1
+
+
+def test_without_room():
+    """What the user's limits do not let it have is told with what to raise."""
+    words = [sys.executable, "-c", "import os, resource, sys\n"
+             "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)); os.execv(sys.argv[1], sys.argv[1:])"]
+    helper = Helper(prefix=words, wait=False)
+    try:
+        helper.await_ready()
+        raise AssertionError("it came up")
+    except Refused as failure:
+        assert failure.code == -errno.ENOMEM and "ulimit -v" in failure.hint, failure
+    assert helper.close() == 1
+
+
 def no_namespaces():
     """The words that make a command run where no namespace can be had, as in most containers: a filter says so."""
     program = """
