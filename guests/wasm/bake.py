@@ -24,7 +24,8 @@ GUESTS = pathlib.Path(__file__).resolve().parent.parent
 WORKERS = {
     "python": {"/usr/lib/sbx/sbx_guest": GUESTS / "python/sbx_guest",
                "/usr/lib/sbx/sbx_wasm": GUESTS / "wasm/python/sbx_wasm",
-               "/usr/lib/sbx/preload": GUESTS / "wasm/python/preload"},
+               "/usr/lib/sbx/preload": GUESTS / "wasm/python/preload",
+               "/usr/lib/sbx/rehearsal": GUESTS / "wasm/python/rehearsal"},
     "javascript": {"/usr/lib/sbx/javascript/" + path.name: path
                    for path in sorted((GUESTS / "wasm/javascript/worker").glob("*.js"))}
                   | {f"/usr/lib/sbx/javascript/{name}.js": GUESTS / f"node/sbx_node/{name}.js"
@@ -66,8 +67,9 @@ def bake(options, directory):
     shutil.copytree(guest / f"{options.name}-tree", root)
     inputs = add_worker(root, options.name, when)
     write_manifest(directory + "/manifest.json", manifest, root)
-    subprocess.run([options.program, "bake", "--code", guest / f"{options.name}.so", "--module", guest / f"{options.name}.wasm",
-                    "--tree", root, "--manifest", directory + "/manifest.json", "--out", options.output], check=True)
+    base = guest / options.name
+    subprocess.run([options.program, "bake", "--code", f"{base}.so", "--module", f"{base}.wasm", "--tree", root,
+                    "--manifest", directory + "/manifest.json", "--out", options.output], check=True)
     return inputs
 
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -167,7 +168,11 @@ static int open_output(struct bake *bake) {
         if ((size_t)length >= sizeof(bake->out_name))
                 return bake_refuse(bake, "the path of the image is too long");
         bake->out_fd = open(bake->out_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-        return bake->out_fd < 0 ? bake_refuse(bake, "%s can't be made: %s", bake->out_name, strerror(errno)) : 0;
+        if (bake->out_fd < 0)
+                return bake_refuse(bake, "%s can't be made: %s", bake->out_name, strerror(errno));
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bake->rehearsal) < 0)
+                return bake_refuse(bake, "no socket can be made: %s", strerror(errno));
+        return 0;
 }
 
 /* What is imported may be anybody's code. */
@@ -179,8 +184,10 @@ static _Noreturn void run_child(struct bake *bake, int (*lock)(char *message, si
         if (r == 0)
                 r = bake_run_guest(bake);
         if (r == 0)
-                r = image_write(bake->out_fd, bake->instance, &bake->tree, (const char *)bake->manifest, bake->message,
-                                sizeof(bake->message));
+                r = bake_rehearse(bake);
+        if (r == 0)
+                r = image_write(bake->out_fd, bake->instance, &bake->tree, (const char *)bake->manifest, bake->hot,
+                                bake->hot_count, bake->message, sizeof(bake->message));
         if (r < 0)
                 fprintf(stderr, "sbx-wasm bake: %s\n", bake->message);
         _exit(r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
@@ -208,6 +215,9 @@ static int run(struct bake *bake, int (*lock)(char *message, size_t size)) {
 }
 
 static void bake_free(struct bake *bake) {
+        for (int i = 0; i < 2; i++)
+                if (bake->rehearsal[i] >= 0)
+                        close(bake->rehearsal[i]);
         if (bake->out_fd >= 0)
                 close(bake->out_fd);
         free(bake->tree_data);
@@ -223,7 +233,7 @@ int wasm_bake_main(int argc, char **argv, int (*lock)(char *message, size_t size
 
         if (bake == NULL)
                 return EXIT_FAILURE;
-        bake->image.fd = bake->out_fd = -1;
+        bake->image.fd = bake->out_fd = bake->rehearsal[0] = bake->rehearsal[1] = -1;
         if (parse(bake, argc, argv) < 0) {
                 fputs(usage_text, stderr);
                 bake_free(bake);
@@ -232,11 +242,10 @@ int wasm_bake_main(int argc, char **argv, int (*lock)(char *message, size_t size
         r = read_inputs(bake);
         if (r == 0)
                 r = open_output(bake);
-        if (r == 0) {
+        if (r == 0)
                 r = run(bake, lock);
-                if (r < 0)
-                        unlink(bake->out_name);
-        }
+        if (r < 0 && bake->out_fd >= 0)
+                unlink(bake->out_name);
         if (r < 0 && r != -ECANCELED)
                 fprintf(stderr, "sbx-wasm bake: %s\n", bake->message);
         bake_free(bake);

@@ -7,6 +7,7 @@
 #include "vfs.h"
 
 #define BAKE_ADD_MAX 16
+#define BAKE_HOT_MAX 2048
 #define BAKE_MTIME_NS (INT64_C(1672531200) * 1000000000) /* of all files: images don't tell when they were made */
 
 struct bake {
@@ -25,6 +26,9 @@ struct bake {
         struct wasm_status status;
         struct wasm_host host;
         struct wasm_instance *instance;
+        int rehearsal[2]; /* a socket pair: the host's end, the guest's */
+        struct wasm_hot_run hot[BAKE_HOT_MAX];
+        uint32_t hot_count;
         char message[512];
 };
 
@@ -34,3 +38,5 @@ int bake_refuse(struct bake *bake, const char *format, ...) __attribute__((forma
 int bake_make_instance(struct bake *bake);
 /* Boots it, or goes on where the image was, up to where a session begins. */
 int bake_run_guest(struct bake *bake);
+/* Notes which pages a first execution writes to; memory stays as it was. */
+int bake_rehearse(struct bake *bake);

@@ -69,6 +69,9 @@ int wasm_code_load(const char *path, const struct wasm_code **ret_code, char *me
 int wasm_instance_new(const struct wasm_code *code, const struct wasm_image *image, struct wasm_host *host,
                       struct wasm_instance **ret_instance);
 void wasm_instance_free(struct wasm_instance *instance);
+/* In a new session's process: makes the pages its own that the image's list says are written to at once, which is
+ * cheaper than a fault for each. */
+void wasm_instance_warm(struct wasm_instance *instance);
 /* Makes memory larger, to `size` bytes in all (a multiple of WASM_PAGE), within the limits. -ENOMEM. */
 int wasm_memory_resize(struct wasm_instance *instance, uint64_t size);
 /* Alternate stack and handlers for memory faults and SIGINT, on behalf of `instance`; before guest code runs, and again

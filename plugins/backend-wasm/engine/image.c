@@ -35,13 +35,18 @@ int image_read_at(int fd, void *data, size_t size, uint64_t offset) {
         return 0;
 }
 
+uint64_t image_manifest_offset(const struct image_header *header) {
+        return IMAGE_HEADER_SIZE + (uint64_t)header->hot_count * sizeof(struct wasm_hot_run);
+}
+
 uint64_t image_memory_offset(const struct image_header *header) {
-        return (IMAGE_HEADER_SIZE + header->manifest_size + 1 + 4095) & ~(uint64_t)4095;
+        return (image_manifest_offset(header) + header->manifest_size + 1 + 4095) & ~(uint64_t)4095;
 }
 
 static uint64_t file_size(const struct image_header *header) {
         if (header->form == IMAGE_PACKED)
-                return IMAGE_HEADER_SIZE + header->manifest_size + header->memory_packed + header->tree_packed;
+                return image_manifest_offset(header) + header->manifest_size + header->memory_packed +
+                       header->tree_packed;
         return image_memory_offset(header) + header->memory_size + header->tree_size;
 }
 
@@ -64,7 +69,8 @@ static bool sizes_valid(const struct image_header *header) {
 
 static bool counts_valid(const struct image_header *header) {
         if (header->global_count == 0 || header->global_count > WASM_GLOBALS_MAX ||
-            header->interrupt_count > WASM_INTERRUPT_WORDS_MAX)
+            header->interrupt_count > WASM_INTERRUPT_WORDS_MAX || header->hot_count > IMAGE_HOT_MAX ||
+            header->reserved != 0)
                 return false;
         for (uint32_t i = 0; i < header->interrupt_count; i++)
                 if (header->interrupt[i].address % 4 != 0 || header->interrupt[i].address > header->memory_size - 4)
@@ -115,6 +121,20 @@ static void take_header(struct wasm_image *image, const struct image_header *hea
         memcpy(image->interrupt, header->interrupt, sizeof(image->interrupt));
 }
 
+static bool hot_valid(const struct wasm_image *image) {
+        const uint64_t end = (uint64_t)image->memory_pages * (WASM_PAGE / WASM_HOST_PAGE);
+        uint64_t next = 0;
+
+        for (uint32_t i = 0; i < image->hot_count; i++) {
+                const struct wasm_hot_run *run = &image->hot[i];
+
+                if (run->first < next || run->count == 0 || (uint64_t)run->first + run->count > end)
+                        return false;
+                next = (uint64_t)run->first + run->count;
+        }
+        return true;
+}
+
 /* The file is the server's own and nobody else writes to it: it does not get shorter while it is mapped. */
 static int map_image(struct wasm_image *image, const struct image_header *header, char *message, size_t size) {
         uint8_t *map;
@@ -125,7 +145,11 @@ static int map_image(struct wasm_image *image, const struct image_header *header
                 return image_refuse(message, size, "the image can't be mapped: %s", strerror(errno));
         image->map = map;
         image->memory = map + image->memory_offset;
-        image->manifest = (const char *)map + IMAGE_HEADER_SIZE;
+        image->hot = (const struct wasm_hot_run *)(const void *)(map + IMAGE_HEADER_SIZE);
+        image->hot_count = header->hot_count;
+        image->manifest = (const char *)map + image_manifest_offset(header);
+        if (!hot_valid(image))
+                return image_refuse(message, size, "the image is damaged: its hot pages are none of its memory");
         if (memchr(image->manifest, '\0', image->manifest_size + 1) != image->manifest + image->manifest_size)
                 return image_refuse(message, size, "the image is damaged: its manifest is no text");
         if (vfs_tree_open(image->memory + header->memory_size, header->tree_size, &image->tree) < 0)
@@ -172,7 +196,7 @@ int image_describe(int fd, uint8_t ret_hash[WASM_IMAGE_HASH_SIZE], char **ret_ma
                 snprintf(message, size, "no memory");
                 return -ENOMEM;
         }
-        r = image_read_at(fd, manifest, header.manifest_size, IMAGE_HEADER_SIZE);
+        r = image_read_at(fd, manifest, header.manifest_size, image_manifest_offset(&header));
         if (r < 0 || memchr(manifest, '\0', header.manifest_size) != NULL) {
                 free(manifest);
                 return image_refuse(message, size, "the image is damaged: its manifest can't be read");

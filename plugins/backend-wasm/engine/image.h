@@ -10,8 +10,14 @@
 #include "host.h"
 #include "vfs.h"
 
-#define WASM_IMAGE_FORMAT 1
+#define WASM_IMAGE_FORMAT 2
+#define WASM_HOST_PAGE 4096u
 #define WASM_IMAGE_HASH_SIZE 32 /* SHA-256 over manifest and sections: the image's identity */
+
+/* Pages of 4096 bytes that a session writes to at once: found at bake time, and made its own in one go. */
+struct wasm_hot_run {
+        uint32_t first, count;
+};
 
 struct wasm_image {
         uint8_t hash[WASM_IMAGE_HASH_SIZE];
@@ -28,6 +34,8 @@ struct wasm_image {
         uint64_t globals[WASM_GLOBALS_MAX];
         uint32_t interrupt_count;
         struct wasm_interrupt_word interrupt[WASM_INTERRUPT_WORDS_MAX];
+        const struct wasm_hot_run *hot; /* ascending, mapped */
+        uint32_t hot_count;
         struct vfs_tree tree; /* read-only, mapped */
         /* private: the mapping */
         void *map;
@@ -45,4 +53,4 @@ int image_describe(int fd, uint8_t ret_hash[WASM_IMAGE_HASH_SIZE], char **ret_ma
 int image_expand(int from_fd, int to_fd, char *message, size_t size);
 /* The state of a baked instance and its tree, packed. */
 int image_write(int to_fd, const struct wasm_instance *instance, const struct vfs_tree *tree, const char *manifest,
-                char *message, size_t size);
+                const struct wasm_hot_run *hot, uint32_t hot_count, char *message, size_t size);

@@ -104,16 +104,18 @@ static int expand_section(struct expansion *expansion, const char *name, uint64_
         return packed == 0 && unpacked == 0 && left == 0 ? 0 : damaged(message, size, name);
 }
 
+/* And the hot runs before it, which are not packed, either. */
 static int expand_manifest(struct expansion *expansion, const struct image_header *header, char *message, size_t size) {
-        char *manifest = malloc(header->manifest_size);
+        size_t length = (size_t)(image_manifest_offset(header) - IMAGE_HEADER_SIZE + header->manifest_size);
+        char *manifest = malloc(length);
         int r;
 
         if (manifest == NULL)
                 return damaged(message, size, "manifest");
-        r = image_read_at(expansion->from_fd, manifest, header->manifest_size, IMAGE_HEADER_SIZE);
+        r = image_read_at(expansion->from_fd, manifest, length, IMAGE_HEADER_SIZE);
         if (r == 0) {
-                SHA256Update(&expansion->hash, (const uint8_t *)manifest, header->manifest_size);
-                r = image_write_at(expansion->to_fd, manifest, header->manifest_size, IMAGE_HEADER_SIZE);
+                SHA256Update(&expansion->hash, (const uint8_t *)manifest, length);
+                r = image_write_at(expansion->to_fd, manifest, length, IMAGE_HEADER_SIZE);
         }
         free(manifest);
         if (r < 0)
@@ -122,7 +124,7 @@ static int expand_manifest(struct expansion *expansion, const struct image_heade
 }
 
 static int expand_sections(struct expansion *expansion, const struct image_header *header, char *message, size_t size) {
-        uint64_t memory = IMAGE_HEADER_SIZE + header->manifest_size, to = image_memory_offset(header);
+        uint64_t memory = image_manifest_offset(header) + header->manifest_size, to = image_memory_offset(header);
         int r = expand_manifest(expansion, header, message, size);
 
         if (r == 0)

@@ -37,11 +37,14 @@ static int pack(struct section *section) {
         return 0;
 }
 
-static int write_file(int fd, const struct image_header *header, const char *manifest, const struct section *memory,
-                      const struct section *tree) {
+static int write_file(int fd, const struct image_header *header, const struct wasm_hot_run *hot, const char *manifest,
+                      const struct section *memory, const struct section *tree) {
         static const uint8_t padding[IMAGE_HEADER_SIZE];
-        uint64_t at = IMAGE_HEADER_SIZE;
+        uint64_t at = image_manifest_offset(header);
         int r = image_write_at(fd, padding, sizeof(padding), 0);
+
+        if (r == 0)
+                r = image_write_at(fd, hot, header->hot_count * sizeof(*hot), IMAGE_HEADER_SIZE);
 
         if (r == 0)
                 r = image_write_at(fd, manifest, header->manifest_size, at);
@@ -55,7 +58,7 @@ static int write_file(int fd, const struct image_header *header, const char *man
 }
 
 static void fill_header(struct image_header *header, const struct wasm_instance *instance, const struct section *memory,
-                        const struct section *tree, const char *manifest) {
+                        const struct section *tree, const struct wasm_hot_run *hot, const char *manifest) {
         const struct wasm_host *host = instance->host;
         SHA2_CTX hash;
 
@@ -73,6 +76,7 @@ static void fill_header(struct image_header *header, const struct wasm_instance 
         header->interrupt_count = host->interrupt_count;
         memcpy(header->interrupt, host->interrupt, host->interrupt_count * sizeof(host->interrupt[0]));
         image_hash_begin(&hash, header);
+        SHA256Update(&hash, (const uint8_t *)hot, header->hot_count * sizeof(*hot));
         SHA256Update(&hash, (const uint8_t *)manifest, header->manifest_size);
         SHA256Update(&hash, memory->data, memory->size);
         SHA256Update(&hash, tree->data, tree->size);
@@ -91,9 +95,9 @@ static uint8_t *copy_memory(const struct wasm_instance *instance) {
 }
 
 int image_write(int to_fd, const struct wasm_instance *instance, const struct vfs_tree *tree, const char *manifest,
-                char *message, size_t size) {
+                const struct wasm_hot_run *hot, uint32_t hot_count, char *message, size_t size) {
         struct section memory = {.size = instance->size}, files = {.data = tree->data, .size = tree->size};
-        struct image_header header = {0};
+        struct image_header header = {.hot_count = hot_count < IMAGE_HOT_MAX ? hot_count : IMAGE_HOT_MAX};
         uint8_t *copy;
         int r = -ENOMEM;
 
@@ -109,8 +113,8 @@ int image_write(int to_fd, const struct wasm_instance *instance, const struct vf
         if (r == 0)
                 r = pack(&files);
         if (r == 0) {
-                fill_header(&header, instance, &memory, &files, manifest);
-                r = write_file(to_fd, &header, manifest, &memory, &files);
+                fill_header(&header, instance, &memory, &files, hot, manifest);
+                r = write_file(to_fd, &header, hot, manifest, &memory, &files);
         }
         if (r < 0)
                 snprintf(message, size, "the image can't be written: %s", strerror(-r));

@@ -11,6 +11,9 @@
 
 /* An access reaches 2^32 - 1 (address) + 2^32 - 1 (offset) + 15 bytes from byte 0 of memory at most. */
 #define GUARD_SIZE WASM_PAGE
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #define RESERVATION_SIZE (WASM_INSTANCE_SPAN + WASM_RESERVATION + GUARD_SIZE)
 
 _Static_assert(sizeof(struct wasm_instance) <= WASM_INSTANCE_SPAN, "the instance lies before its memory");
@@ -98,6 +101,19 @@ void wasm_instance_free(struct wasm_instance *instance) {
         free(instance->host->mark);
         instance->host->mark = NULL;
         munmap(instance, RESERVATION_SIZE);
+}
+
+void wasm_instance_warm(struct wasm_instance *instance) {
+        const struct wasm_image *image = instance->host->image;
+
+        for (uint32_t i = 0; image != NULL && i < image->hot_count; i++) {
+                const struct wasm_hot_run *run = &image->hot[i];
+
+                /* Linux 5.14 has it. Without it there are faults. */
+                if (madvise(instance->memory + (uint64_t)run->first * WASM_HOST_PAGE,
+                            (size_t)run->count * WASM_HOST_PAGE, MADV_POPULATE_WRITE) < 0)
+                        return;
+        }
 }
 
 /* Bytes that memory may have now: the server can change the limit while guest code runs. */

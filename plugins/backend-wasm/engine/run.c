@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bake.h"
+#include "frames.h"
 #include "image.h"
 #include "run.h"
 #include "vfs.h"
@@ -21,15 +21,6 @@
 #define SOURCE_MAX ((size_t)16 << 20)
 #define FRAME_MAX ((size_t)80 << 20)
 #define MEMORY_MAX ((uint64_t)512 << 20)
-
-enum frame {
-        FRAME_HELLO = 0x01,
-        FRAME_EXEC = 0x02,
-        FRAME_READY = 0x81,
-        FRAME_STDOUT,
-        FRAME_STDERR,
-        FRAME_RESULT = 0x86
-};
 
 static const char usage_text[] =
         "usage: sbx-wasm run --code FILE.so --image FILE.sbximg [--time] [FILE]...\n"
@@ -43,69 +34,22 @@ struct runner {
         char message[512];
 };
 
-static int read_all(int fd, void *data, size_t size) {
-        size_t done = 0;
-
-        while (done < size) {
-                ssize_t count = read(fd, (char *)data + done, size - done);
-
-                if (count < 0 && errno == EINTR)
-                        continue;
-                if (count <= 0)
-                        return -EIO;
-                done += (size_t)count;
-        }
-        return 0;
-}
-
-static int write_all(int fd, const void *data, size_t size) {
-        size_t done = 0;
-
-        while (done < size) {
-                ssize_t count = write(fd, (const char *)data + done, size - done);
-
-                if (count < 0 && errno == EINTR)
-                        continue;
-                if (count <= 0)
-                        return -EIO;
-                done += (size_t)count;
-        }
-        return 0;
-}
-
-static int send_frame(int fd, enum frame type, const char *json, const char *blob, size_t blob_size) {
-        uint32_t json_size = (uint32_t)strlen(json), size = json_size;
-        uint8_t kind = (uint8_t)type;
-        int r;
-
-        if (type == FRAME_EXEC)
-                size += (uint32_t)(sizeof(json_size) + blob_size);
-        r = write_all(fd, &size, sizeof(size));
-        if (r == 0)
-                r = write_all(fd, &kind, 1);
-        if (r == 0 && type == FRAME_EXEC)
-                r = write_all(fd, &json_size, sizeof(json_size));
-        if (r == 0)
-                r = write_all(fd, json, json_size);
-        return r < 0 ? r : write_all(fd, blob, blob_size);
-}
-
 /* Prints frames until one of type `last` comes. 1: that is a result whose end is not "ok". */
 static int receive_until(int fd, enum frame last) {
         for (;;) {
                 uint32_t size, json_size = 0;
                 uint8_t type;
                 char *data;
-                int r = read_all(fd, &size, sizeof(size));
+                int r = frames_read(fd, &size, sizeof(size));
 
                 if (r == 0)
-                        r = read_all(fd, &type, 1);
+                        r = frames_read(fd, &type, 1);
                 if (r < 0 || size > FRAME_MAX || (data = malloc((size_t)size + 1)) == NULL)
                         return -EIO;
                 data[size] = '\0';
-                r = read_all(fd, data, size);
+                r = frames_read(fd, data, size);
                 if (r == 0 && (type == FRAME_STDOUT || type == FRAME_STDERR))
-                        r = write_all(type == FRAME_STDOUT ? STDOUT_FILENO : STDERR_FILENO, data, size);
+                        r = frames_write(type == FRAME_STDOUT ? STDOUT_FILENO : STDERR_FILENO, data, size);
                 else if (r == 0 && type != FRAME_READY && size >= sizeof(json_size))
                         memcpy(&json_size, data, sizeof(json_size));
                 if (r == 0 && json_size > 0 && json_size <= size - sizeof(json_size)) {
@@ -184,7 +128,6 @@ static int start(struct runner *runner, int (*lock)(char *message, size_t size))
 }
 
 static int execute(struct runner *runner, const char *path) {
-        static const char json[] = "{\"id\": 1, \"filename\": \"<program>\", \"memory_bytes\": 0, \"tools\": false}";
         char *source = malloc(SOURCE_MAX);
         FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
         size_t size;
@@ -198,7 +141,7 @@ static int execute(struct runner *runner, const char *path) {
         size = fread(source, 1, SOURCE_MAX, file);
         if (file != stdin)
                 fclose(file);
-        r = send_frame(runner->control, FRAME_EXEC, json, source, size);
+        r = frames_send_exec(runner->control, source, size);
         free(source);
         return r < 0 ? r : receive_until(runner->control, FRAME_RESULT);
 }
@@ -211,10 +154,9 @@ static double now_ms(void) {
 }
 
 static int run_all(struct runner *runner, int count, char **paths) {
-        static const char hello[] = "{\"protocol\": 1, \"session\": \"run\", \"framed_output\": true}";
         static char *standard_input[] = {"-"};
         double begin = now_ms();
-        int r = send_frame(runner->control, FRAME_HELLO, hello, "", 0);
+        int r = frames_send_hello(runner->control);
 
         if (r == 0)
                 r = receive_until(runner->control, FRAME_READY);

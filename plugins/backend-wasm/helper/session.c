@@ -139,6 +139,8 @@ _Noreturn void session_begin(struct session *session, uint64_t id, struct receiv
         }
         if (snapshot.data != NULL)
                 restore(session, id, &snapshot);
+        else
+                wasm_instance_warm(session->instance);
         session_tell_usage(session);
         session_serve(session);
 }

@@ -48,6 +48,7 @@ uint8_t *help_read(int fd, size_t *ret_size) {
 int help_bake(uint8_t extra) {
         struct wasm_status status = {0};
         struct wasm_host host = {.status = &status, .memory_limit = HELP_MEMORY_LIMIT, .baking = true};
+        const struct wasm_hot_run hot[] = {{0, 1}, {TINY_FREE / WASM_HOST_PAGE, 3}};
         struct wasm_instance *instance;
         struct vfs_tree tree;
         uint8_t *tree_data;
@@ -66,7 +67,7 @@ int help_bake(uint8_t extra) {
         assert_int_equal(wasm_call(instance, TINY_CODE->prepare, &value), WASM_TRAP_NONE);
         assert_int_equal(value, 0);
         instance->memory[TINY_FREE] = extra;
-        assert_int_equal(image_write(fd, instance, &tree, HELP_MANIFEST, message, sizeof(message)), 0);
+        assert_int_equal(image_write(fd, instance, &tree, HELP_MANIFEST, hot, 2, message, sizeof(message)), 0);
         wasm_instance_free(instance);
         vfs_free(host.vfs);
         free(tree_data);

@@ -81,6 +81,19 @@ def test_packages_are_baked_into_an_image():
         assert place.read("same.sbximg") == place.read("new.sbximg")
 
 
+def test_a_rehearsal_leaves_no_trace():
+    """Its frames are commands to the tiny guest, which does not know them, but reads them into its memory."""
+    with Place() as place:
+        place.base_made()
+        place.write("tree/usr/lib/sbx/rehearsal", b"anything")
+        done = place.base("new.sbximg")
+        assert done.returncode == 0, done.stderr
+        hot = [int.from_bytes(place.read(name)[160:164], "little") for name in ("base.sbximg", "new.sbximg")]
+        assert hot[0] == 0 and hot[1] > 0, hot
+        done = place.bake("--image", "new.sbximg", "--out", "again.sbximg")
+        assert done.returncode == 0 and place.read("again.sbximg") == place.read("new.sbximg"), done
+
+
 def test_usage():
     with Place() as place:
         for arguments in (["--out", "new.sbximg"],

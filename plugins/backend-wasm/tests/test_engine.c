@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -237,6 +238,34 @@ static void ranges_are_checked(void **state) {
         assert_null(wasm_range(instance, 1, UINT64_MAX - 10));
 }
 
+/* In this process's own memory: neither absent nor the file's (Linux, Documentation/admin-guide/mm/pagemap.rst). */
+static bool is_private(const uint8_t *page) {
+        int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+        uint64_t entry = 0;
+
+        assert_true(fd >= 0);
+        assert_int_equal(pread(fd, &entry, sizeof(entry), (off_t)((uintptr_t)page / 4096 * sizeof(entry))),
+                         sizeof(entry));
+        close(fd);
+        return entry >> 63 == 1 && (entry >> 61 & 1) == 0;
+}
+
+static void hot_pages_are_made_its_own(void **state) {
+        struct session *session = *state;
+        const uint8_t *memory = session->instance->memory;
+
+        assert_false(is_private(memory + TINY_FREE));
+        wasm_instance_warm(session->instance);
+        if (!is_private(memory)) {
+                print_message("skipped: this kernel has no MADV_POPULATE_WRITE\n");
+                skip();
+        }
+        for (uint32_t page = 0; page < 3; page++)
+                assert_true(is_private(memory + TINY_FREE + page * WASM_HOST_PAGE));
+        assert_false(is_private(memory + TINY_FREE + 3 * WASM_HOST_PAGE));
+        assert_memory_equal(memory, image.memory, session->instance->size);
+}
+
 static void code_and_image_belong_together(void **state) {
         struct wasm_code other = sbx_wasm_code_v1;
         struct wasm_status status = {0};
@@ -458,6 +487,7 @@ int main(void) {
                 TEST(the_server_can_lower_the_limit),
                 TEST(no_size_reaches_4_gib),
                 TEST(ranges_are_checked),
+                TEST(hot_pages_are_made_its_own),
                 TEST(code_and_image_belong_together),
                 TEST(no_pointer_is_believed),
                 TEST(random_bytes_differ),

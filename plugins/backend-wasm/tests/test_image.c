@@ -74,6 +74,9 @@ static void opens_what_was_written(void **state) {
         /* The dead part of the guest's stack is not in it: start() had written there. */
         for (uint32_t i = 0; i < TINY_STACK_TOP; i++)
                 assert_int_equal(image.memory[i], 0);
+        assert_int_equal(image.hot_count, 2);
+        assert_int_equal(image.hot[1].first, TINY_FREE / WASM_HOST_PAGE);
+        assert_int_equal(image.hot[1].count, 3);
         assert_int_equal(image.interrupt_count, 2);
         assert_int_equal(image.interrupt[0].address, TINY_PENDING);
         assert_int_equal(image.interrupt[1].address, TINY_TRIPPED);
@@ -165,7 +168,7 @@ static void refuse_header(const uint8_t *data, size_t size, void (*change)(struc
 }
 
 static void set_format(struct image_header *header) {
-        header->format = 2;
+        header->format = WASM_IMAGE_FORMAT + 1;
 }
 static void set_huge_memory(struct image_header *header) {
         header->memory_size = UINT64_MAX - 65535;
@@ -193,11 +196,19 @@ static void set_strange_module(struct image_header *header) {
         header->module_sha256[5] = '\n';
 }
 
+static void set_many_hot_runs(struct image_header *header) {
+        header->hot_count = IMAGE_HOT_MAX + 1;
+}
+static void set_fewer_hot_runs(struct image_header *header) {
+        header->hot_count -= 1;
+        header->manifest_size += sizeof(struct wasm_hot_run);
+}
+
 static void headers_that_lie_are_refused(void **state) {
         size_t size;
         uint8_t *data = help_read((int)(intptr_t)*state, &size);
 
-        refuse_header(data, size, set_format, "format 2");
+        refuse_header(data, size, set_format, "has format ");
         refuse_header(data, size, set_huge_memory, "damaged");
         refuse_header(data, size, set_wrapping_sizes, "damaged");
         refuse_header(data, size, set_far_interrupt, "damaged");
@@ -205,8 +216,27 @@ static void headers_that_lie_are_refused(void **state) {
         refuse_header(data, size, set_many_globals, "damaged");
         refuse_header(data, size, set_more_memory, "memory");
         refuse_header(data, size, set_less_tree, "files");
+        refuse_header(data, size, set_many_hot_runs, "damaged");
+        refuse_header(data, size, set_fewer_hot_runs, "damaged");
         refuse_header(data, size, set_strange_module, "damaged");
         free(data);
+}
+
+/* An expanded image, whose hash nobody looks at any more. */
+static void hot_pages_lie_in_memory(void **state) {
+        static const struct wasm_hot_run bad[] = {
+                {TINY_PAGES * 16, 1}, {UINT32_MAX, 2}, {1, UINT32_MAX}, {0, 1}, {5, 0}};
+        int expanded = memfd_create("expanded", MFD_CLOEXEC);
+        struct wasm_image image;
+
+        assert_int_equal(image_expand((int)(intptr_t)*state, expanded, message, sizeof(message)), 0);
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                assert_int_equal(pwrite(expanded, &bad[i], sizeof(bad[i]), IMAGE_HEADER_SIZE + sizeof(bad[i])),
+                                 sizeof(bad[i]));
+                assert_int_equal(image_open(dup(expanded), &image, message, sizeof(message)), -EINVAL);
+                assert_contains(message, "hot pages");
+        }
+        close(expanded);
 }
 
 /* ---- modules ---- */
@@ -321,6 +351,7 @@ int main(void) {
                 TEST(a_flipped_bit_is_found),
                 TEST(a_cut_or_longer_file_is_found),
                 TEST(headers_that_lie_are_refused),
+                TEST(hot_pages_lie_in_memory),
                 cmocka_unit_test(opens_what_was_written),
                 cmocka_unit_test(only_its_own_module_is_loaded),
                 cmocka_unit_test(directories_become_trees),
