@@ -19,9 +19,10 @@ struct guest {
         pthread_mutex_t command_lock; /* one command at a time */
 
         pthread_mutex_t lock; /* protects what follows */
-        pid_t pid;            /* as this process sees it; 0: not looked for yet, -1: can't be found */
-        uint64_t cpu_ns;      /* when it was last read */
-        int exit_code;        /* INT32_MIN: not asked for yet */
+        enum { GUEST_CLOCK_UNKNOWN, GUEST_CLOCK_NONE, GUEST_CLOCK_FOUND } clock;
+        clockid_t clock_id; /* of its processor time */
+        uint64_t cpu_ns;    /* when it was last read */
+        int exit_code;      /* INT32_MIN: not asked for yet */
 };
 
 /* Our ends of what a guest is given, and the guest's. */
@@ -48,8 +49,6 @@ int guest_start_with(struct backend *backend, struct guest_image *image, const s
 
 /* ---- usage.c */
 
-/* Its process's number, as this process sees it; -1: it is gone. */
-pid_t guest_pid(struct guest *guest);
 /* Reads what it has used of the processor, as long as it lives. */
 void guest_read_cpu(struct guest *guest);
 

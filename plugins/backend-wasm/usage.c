@@ -7,49 +7,43 @@
 #include "guest.h"
 #include "util.h"
 
-/* Called with the lock held. */
-static pid_t pid_of(struct guest *guest) {
+/* The clock of the guest's process, once; called with the lock held. */
+static bool find_clock(struct guest *guest) {
         char path[64], text[512], *line;
         _cleanup_close_ int fd = -1;
         ssize_t n;
         int pid = 0;
 
-        if (guest->pid != 0)
-                return guest->pid;
+        if (guest->clock != GUEST_CLOCK_UNKNOWN)
+                return guest->clock == GUEST_CLOCK_FOUND;
+        guest->clock = GUEST_CLOCK_NONE;
         snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", guest->pidfd);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
         text[n > 0 ? n : 0] = '\0';
         line = strstr(text, "Pid:");
-        guest->pid = line != NULL && sscanf(line, "Pid: %d", &pid) == 1 && pid > 0 ? pid : -1;
-        return guest->pid;
+        if (line != NULL && sscanf(line, "Pid: %d", &pid) == 1 && pid > 0 &&
+            clock_getcpuclockid(pid, &guest->clock_id) == 0)
+                guest->clock = GUEST_CLOCK_FOUND;
+        return guest->clock == GUEST_CLOCK_FOUND;
 }
 
-pid_t guest_pid(struct guest *guest) {
-        pid_t pid;
-
-        pthread_mutex_lock(&guest->lock);
-        pid = pid_of(guest);
-        pthread_mutex_unlock(&guest->lock);
-        return pid;
-}
-
-/* Called with the lock held. A number is another process's once it was given anew: it counts only if the guest lives
- * afterwards. */
-static void read_cpu(struct guest *guest) {
+/* Whether it lives; called with the lock held. A process's number is another one's once it was given anew: what its
+ * clock says counts only if the guest lives afterwards. */
+static bool read_cpu(struct guest *guest) {
         struct timespec used;
-        clockid_t clock;
-        pid_t pid = pid_of(guest);
+        bool known = find_clock(guest) && clock_gettime(guest->clock_id, &used) == 0;
 
-        if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) < 0 ||
-            guest_is_dead(guest))
-                return;
-        guest->cpu_ns = (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
+        if (guest_is_dead(guest))
+                return false;
+        if (known)
+                guest->cpu_ns = (uint64_t)used.tv_sec * UINT64_C(1000000000) + (uint64_t)used.tv_nsec;
+        return true;
 }
 
 void guest_read_cpu(struct guest *guest) {
         pthread_mutex_lock(&guest->lock);
-        read_cpu(guest);
+        (void)read_cpu(guest);
         pthread_mutex_unlock(&guest->lock);
 }
 
@@ -78,10 +72,10 @@ int guest_usage(void *instance, void *handle, struct sbx_guest_usage *ret_usage,
         struct guest *guest = handle;
         const struct wasm_options *options = &guest->backend->options;
         uint64_t memory = at_most(atomic_load(&guest->status->memory), options->memory_max_bytes);
-        bool dead = guest_is_dead(guest);
+        bool dead;
 
         pthread_mutex_lock(&guest->lock);
-        read_cpu(guest);
+        dead = !read_cpu(guest);
         if (dead && guest->exit_code == INT32_MIN)
                 guest->exit_code = helper_exit_code(guest->helper, guest->id, &guest->cpu_ns);
         usage.cpu_ns = guest->cpu_ns;
