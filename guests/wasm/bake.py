@@ -29,7 +29,8 @@ WORKERS = {
     "javascript": {"/usr/lib/sbx/javascript/" + path.name: path
                    for path in sorted((GUESTS / "wasm/javascript/worker").glob("*.js"))}
                   | {f"/usr/lib/sbx/javascript/{name}.js": GUESTS / f"node/sbx_node/{name}.js"
-                     for name in ("errors", "text", "tools", "variables")},
+                     for name in ("errors", "text", "tools", "variables")}
+                  | {"/usr/lib/sbx/rehearsal": GUESTS / "wasm/javascript/rehearsal"},
 }
 
 

@@ -47,8 +47,8 @@ def write_results(guest, code, output):
     licences.mkdir(exist_ok=True)
     for package in guest.sources:
         shutil.copyfile(package.copyright, licences / package.name)
-    sources = [{"name": package.name, "version": package.version, "sha256": package.sha256, "licence": LICENCES[package.name]}
-               for package in guest.sources]
+    sources = [{"name": package.name, "version": package.version, "sha256": package.sha256,
+                "licence": LICENCES[package.name]} for package in guest.sources]
     manifest = {"name": guest.name, "runtime": guest.runtime, "version": guest.version, "sources": sources,
                 "module_sha256": hash_file(guest.module), "time": guest.sources[0].time()}
     (output / f"{guest.name}.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -73,7 +73,7 @@ def main():
     if unknown:
         parser.error(f"no such guest: {', '.join(unknown)}; there are {', '.join(recipes())}")
     if sys.version_info[:2] != (3, 11):
-        sys.exit("build.py: byte code is made by the Python that runs this, which must be 3.11: /usr/bin/python3.11 build.py")
+        sys.exit("build.py: byte code is made by the Python that runs this: use 3.11, /usr/bin/python3.11 build.py")
     start = time.monotonic()
     output = options.output.resolve()
     try:

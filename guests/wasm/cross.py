@@ -61,9 +61,11 @@ class Kit:
         """A static library in the prefix, of a package's files; its headers are in the directory `api`."""
         base = package.directory
         output = self.prefix / "lib" / f"lib{name}.a"
-        with self.steps.step("library-" + name, [package.key(), self.toolchain.key, sources, flags, headers], [output]) as wanted:
+        key = [package.key(), self.toolchain.key, sources, flags, headers]
+        with self.steps.step("library-" + name, key, [output]) as wanted:
             if wanted:
-                objects = self.compile([base / source for source in sources], flags, self.steps.directory / "objects" / name)
+                objects = self.steps.directory / "objects" / name
+                objects = self.compile([base / source for source in sources], flags, objects)
                 output.unlink(missing_ok=True)
                 self.steps.run(["wasm32-wasi-ar", "rcsD", output, *objects])
                 for header in headers:

@@ -16,11 +16,13 @@ from steps import BuildError, hash_file
 
 RELEASE = "bookworm"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-MIRRORS = (("http://deb.debian.org/debian", "{0} {0}-updates"), ("http://deb.debian.org/debian-security", "{0}-security"))
+MIRRORS = (("http://deb.debian.org/debian", "{0} {0}-updates"),
+           ("http://deb.debian.org/debian-security", "{0}-security"))
 
 # SPDX names of what each package is under; its whole copyright file goes along.
 LICENCES = {"python3.11": "PSF-2.0", "zlib": "Zlib", "bzip2": "bzip2-1.0.6", "xz-utils": "LicenseRef-PublicDomain",
-            "sqlite3": "blessing", "tzdata": "LicenseRef-PublicDomain", "wasi-libc": "Apache-2.0 WITH LLVM-exception AND MIT",
+            "sqlite3": "blessing", "tzdata": "LicenseRef-PublicDomain",
+            "wasi-libc": "Apache-2.0 WITH LLVM-exception AND MIT",
             "libclang-rt-14-dev-wasm32": "Apache-2.0 WITH LLVM-exception", "quickjs": "MIT"}
 
 
@@ -92,8 +94,9 @@ class Debian:
             except BuildError as error:
                 failure = error
                 self.steps.say(f"{wanted} can't be had")
-        raise BuildError(f"{failure}\nDebian's package {name} is neither in its newest version nor in that of {self.release} to be "
-                         f"had from {MIRRORS[0][0]}. Is the network there? A proxy is taken from http_proxy.")
+        raise BuildError(f"{failure}\nDebian's package {name} is neither in its newest version nor in that of "
+                         f"{self.release} to be had from {MIRRORS[0][0]}. Is the network there? A proxy is taken from "
+                         "http_proxy.")
 
     def source(self, name, patches=()):
         """A source package, unpacked with Debian's patches, and those of ours."""
@@ -129,5 +132,5 @@ def only(directory, pattern):
     """The one file of that name."""
     found = sorted(directory.glob(pattern))
     if len(found) != 1:
-        raise BuildError(f"{directory} holds {len(found)} files like {pattern}, not one; remove it to have it made anew")
+        raise BuildError(f"{directory} holds {len(found)} files like {pattern}, not one: remove it to start anew")
     return found[0]

@@ -12,7 +12,8 @@ HEADERS = [HERE / "native.h", ENGINE / "code.h", ENGINE / "wasi.h"]
 # The first row keeps to what WebAssembly says and C leaves open; the second to what the engine needs: no page of the
 # stack is stepped over, so that its guard is always met. In the third, two passes are left out that join what an
 # interpreter's main loop has apart: programs are 5 % faster without. -O3, clang or a profile of that loop gain nothing.
-FLAGS = ["-std=gnu11", "-w", "-fno-strict-aliasing", "-ffp-contract=off", "-frounding-math", "-fsignaling-nans", "-fno-math-errno",
+FLAGS = ["-std=gnu11", "-w", "-fno-strict-aliasing", "-ffp-contract=off", "-frounding-math", "-fsignaling-nans",
+         "-fno-math-errno",
          "-fPIC", "-fvisibility=hidden", "-fstack-clash-protection", "-fno-asynchronous-unwind-tables",
          "-O2", "-fno-gcse", "-fno-crossjumping"]
 LINK_FLAGS = ["-shared", "-Wl,-z,relro,-z,now,-z,noexecstack", "-Wl,--build-id=none", "-Wl,--hash-style=gnu", "-s"]

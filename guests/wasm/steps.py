@@ -15,6 +15,10 @@ import sys
 import time
 
 
+# Of the environment; the rest makes no difference to what is built.
+KEPT = ("HOME", "TMPDIR", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+
 class BuildError(Exception):
     """The build can't go on; the text says why and what helps."""
 
@@ -51,9 +55,7 @@ class Steps:
         self.directory = pathlib.Path(directory).resolve()
         self.jobs = jobs
         self.current = "build"
-        self.environment = {name: os.environ[name] for name in ("HOME", "TMPDIR", "http_proxy", "https_proxy", "no_proxy",
-                                                                "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-                            if name in os.environ}
+        self.environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         self.environment |= {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
         for name in ("stamps", "logs"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
@@ -90,8 +92,8 @@ class Steps:
             file.write(("+ " + " ".join(map(str, command)) + "\n").encode())
             file.flush()
             try:
-                done = subprocess.run([str(word) for word in command], cwd=cwd or self.directory, stdin=subprocess.DEVNULL,
-                                      stdout=file if log else subprocess.PIPE, stderr=file, check=False,
+                done = subprocess.run([str(word) for word in command], cwd=cwd or self.directory, check=False,
+                                      stdin=subprocess.DEVNULL, stdout=file if log else subprocess.PIPE, stderr=file,
                                       env=self.environment | (environment or {}))
             except OSError as error:
                 raise BuildError(f"{self.current}: can't run {command[0]}: {error.strerror}") from error

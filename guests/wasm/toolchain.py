@@ -24,7 +24,8 @@ def check_programs():
     """All that the system has to have."""
     missing = sorted({package for program, package in PROGRAMS.items() if not shutil.which(program)})
     if missing:
-        raise BuildError("Programs are missing. As root:\n  apt-get install --no-install-recommends " + " ".join(missing))
+        raise BuildError("Programs are missing. As root:\n  apt-get install --no-install-recommends "
+                         + " ".join(missing))
 
 
 class Toolchain:

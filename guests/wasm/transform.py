@@ -46,8 +46,8 @@ const struct wasm_code sbx_wasm_code_v1 = {{
 }};
 """
 
-EXPORTS = (("initialize", "_initialize"), ("start", "sbx_start"), ("prepare", "sbx_prepare"), ("request", "sbx_request"),
-           ("resume", "sbx_resume"))
+EXPORTS = (("initialize", "_initialize"), ("start", "sbx_start"), ("prepare", "sbx_prepare"),
+           ("request", "sbx_request"), ("resume", "sbx_resume"))
 
 
 class TransformError(Exception):
@@ -209,7 +209,8 @@ def state_source(module, name, sha256):
         find(r"^\d+(u|ull)$", value, "integer global")
     return STATE.format(
         name=name, sha256=sha256, pages=module.pages(), global_count=len(module.globals),
-        table="\n".join(f"        [{index}] = {{{kind}, (void (*)(void)){function}}}," for index, kind, function in entries),
+        table="\n".join(f"        [{index}] = {{{kind}, (void (*)(void)){function}}}," for index, kind, function
+                        in entries),
         global_values=", ".join(module.globals.values()),
         exports="\n".join(f"        .{field} = {module.export(export)}," for field, export in EXPORTS))
 

@@ -11,8 +11,8 @@ import py_compile
 import shutil
 
 # What can't work in a guest, or is for developers of Python: tests, programs with windows, installers.
-SKIPPED_DIRECTORIES = {"__pycache__", "ensurepip", "idle_test", "idlelib", "lib2to3", "msilib", "test", "tests", "tkinter",
-                       "turtledemo"}
+SKIPPED_DIRECTORIES = {"__pycache__", "ensurepip", "idle_test", "idlelib", "lib2to3", "msilib", "test", "tests",
+                       "tkinter", "turtledemo"}
 SKIPPED_FILES = {"turtle.py", "antigravity.py", "_aix_support.py", "_osx_support.py", "_msi.py"}
 SKIPPED_ZONES = {"posix", "right", "posixrules", "leapseconds", "leap-seconds.list", "localtime", "+VERSION"}
 

@@ -2,6 +2,7 @@
 """CPython 3.11 of Debian's source, with zlib, bzip2, liblzma and SQLite of theirs, for wasm32-wasi."""
 
 import pathlib
+import shutil
 import time
 
 from cross import EMULATED_FLAGS, Guest
@@ -9,9 +10,10 @@ from tree import make_python_tree
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-ZLIB_SOURCES = [name + ".c" for name in ("adler32", "compress", "crc32", "deflate", "inffast", "inflate", "inftrees", "trees",
-                                         "uncompr", "zutil")]
-BZIP2_SOURCES = [name + ".c" for name in ("blocksort", "bzlib", "compress", "crctable", "decompress", "huffman", "randtable")]
+ZLIB_SOURCES = [name + ".c" for name in ("adler32", "compress", "crc32", "deflate", "inffast", "inflate", "inftrees",
+                                         "trees", "uncompr", "zutil")]
+BZIP2_SOURCES = [name + ".c" for name in ("blocksort", "bzlib", "compress", "crctable", "decompress", "huffman",
+                                          "randtable")]
 # Of liblzma what is not for threads, for small tables, or a program that makes tables.
 LZMA_DIRECTORIES = ("common", "check", "lz", "lzma", "rangecoder", "delta", "simple")
 LZMA_LEFT_OUT = ("_tablegen", "_small", "_mt", "outqueue", "hardware_cputhreads")
@@ -22,10 +24,11 @@ LZMA_DEFINES = (["HAVE_STDBOOL_H", "HAVE__BOOL", "HAVE_STDINT_H", "HAVE_INTTYPES
                  "HAVE_MF_BT4", "TUKLIB_FAST_UNALIGNED_ACCESS"]
                 + [f"HAVE_{kind}_{name}" for kind in ("ENCODER", "DECODER") for name in LZMA_FILTERS])
 # Features as in Debian's package, as far as they need no threads and no shared libraries.
-SQLITE_FLAGS = ["-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_OMIT_WAL", "-DSQLITE_MAX_MMAP_SIZE=0",
-                "-DSQLITE_ENABLE_COLUMN_METADATA", "-DSQLITE_ENABLE_FTS3", "-DSQLITE_ENABLE_FTS3_PARENTHESIS",
-                "-DSQLITE_ENABLE_FTS3_TOKENIZER", "-DSQLITE_ENABLE_FTS4", "-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE",
-                "-DSQLITE_ENABLE_MATH_FUNCTIONS", "-DSQLITE_ENABLE_DBSTAT_VTAB", "-DSQLITE_SOUNDEX", "-DSQLITE_USE_URI",
+SQLITE_FLAGS = ["-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_OMIT_WAL",
+                "-DSQLITE_MAX_MMAP_SIZE=0", "-DSQLITE_ENABLE_COLUMN_METADATA", "-DSQLITE_ENABLE_FTS3",
+                "-DSQLITE_ENABLE_FTS3_PARENTHESIS", "-DSQLITE_ENABLE_FTS3_TOKENIZER", "-DSQLITE_ENABLE_FTS4",
+                "-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE", "-DSQLITE_ENABLE_MATH_FUNCTIONS",
+                "-DSQLITE_ENABLE_DBSTAT_VTAB", "-DSQLITE_SOUNDEX", "-DSQLITE_USE_URI",
                 "-DSQLITE_LIKE_DOESNT_MATCH_BLOBS", "-DSQLITE_MAX_VARIABLE_NUMBER=250000", "-DHAVE_USLEEP"]
 BUILD_PYTHON = "/usr/bin/python3.11"
 OPTIMISE = ["-O3", "-g0", "-w", "-DNDEBUG"]
@@ -78,7 +81,8 @@ def make_sqlite(kit):
     output = kit.prefix / "lib/libsqlite3.a"
     with steps.step("library-sqlite3", [build / "sqlite3.c", kit.toolchain.key, flags, shim], [output]) as wanted:
         if wanted:
-            objects = kit.compile([build / "sqlite3.c"], [*flags, "-include", shim], steps.directory / "objects/sqlite3")
+            flags += ["-include", shim]
+            objects = kit.compile([build / "sqlite3.c"], flags, steps.directory / "objects/sqlite3")
             output.unlink(missing_ok=True)
             steps.run(["wasm32-wasi-ar", "rcsD", output, *objects])
             (kit.prefix / "include/sqlite3.h").write_bytes((build / "sqlite3.h").read_bytes())
@@ -88,8 +92,9 @@ def make_sqlite(kit):
 def configure_environment(kit):
     """What CPython's configure is told of the compiler and the libraries."""
     include, lib = f"-I{kit.prefix}/include", f"-L{kit.prefix}/lib"
-    environment = {"CC": "wasm32-wasi-cc", "CPP": "wasm32-wasi-cc -E", "AR": "wasm32-wasi-ar", "RANLIB": "wasm32-wasi-ranlib",
-                   "READELF": "true", "CFLAGS": " ".join(EMULATED_FLAGS), "PKG_CONFIG_LIBDIR": "/nonexistent",
+    environment = {"CC": "wasm32-wasi-cc", "CPP": "wasm32-wasi-cc -E", "AR": "wasm32-wasi-ar",
+                   "RANLIB": "wasm32-wasi-ranlib", "READELF": "true", "CFLAGS": " ".join(EMULATED_FLAGS),
+                   "PKG_CONFIG_LIBDIR": "/nonexistent",
                    "LDFLAGS": "-lwasi-emulated-signal -lwasi-emulated-getpid -lwasi-emulated-process-clocks",
                    "OPT": " ".join(OPTIMISE)}
     for name, library in (("ZLIB", "z"), ("BZIP2", "bz2"), ("LIBLZMA", "lzma"), ("LIBSQLITE3", "sqlite3")):
@@ -101,21 +106,24 @@ def make_cpython(kit, package, libraries):
     """libpython3.11.a and its companions, and the build's sysconfig data: a build with CPython's own scripts for
     cross compiling, which make the build machine's python3.11 do what the new one can't do here."""
     steps, build = kit.steps, kit.steps.directory / "python"
-    environment = configure_environment(kit) | {"CONFIG_SITE": str(package.directory / "Tools/wasm/config.site-wasm32-wasi")}
+    environment = configure_environment(kit)
+    environment["CONFIG_SITE"] = str(package.directory / "Tools/wasm/config.site-wasm32-wasi")
     key = [package.key(), kit.toolchain.key, libraries, OPTIMISE, EMULATED_FLAGS]
     with steps.step("python-configure", key, [build / "Makefile"]) as wanted:
         if wanted:
-            build.mkdir(exist_ok=True)
+            shutil.rmtree(build, ignore_errors=True)
+            build.mkdir()
             # By a relative path: it gets into the interpreter.
             steps.run(["../debian/sources/python3.11/unpacked/configure", "-q", "--host=wasm32-unknown-wasi",
                        "--build=x86_64-pc-linux-gnu", f"--with-build-python={BUILD_PYTHON}", "--with-pymalloc",
-                       "--with-ensurepip=no", "--disable-test-modules", "--prefix=/usr"], cwd=build, environment=environment)
-            steps.run(["make", "clean"], cwd=build)
+                       "--with-ensurepip=no", "--disable-test-modules", "--prefix=/usr"], cwd=build,
+                      environment=environment)
     with steps.step("python-make", [*key, build / "Makefile"], [build / name for name in PYTHON_TARGETS]) as wanted:
         if wanted:
             made = time.gmtime(package.time())
             steps.run(["make", "-s", f"-j{steps.jobs}", *PYTHON_TARGETS, "pybuilddir.txt",
-                       time.strftime("BUILD_DATE=%b %d %Y", made), time.strftime("BUILD_TIME=%H:%M:%S", made)], cwd=build)
+                       time.strftime("BUILD_DATE=%b %d %Y", made), time.strftime("BUILD_TIME=%H:%M:%S", made)],
+                      cwd=build)
     return build
 
 
@@ -124,10 +132,11 @@ def make_module(kit, package, build, libraries):
     sources, steps = [HERE / "guest.c", HERE / "reserve.c"], kit.steps
     output = steps.directory / "objects/guest-python"
     objects = [output / source.with_suffix(".o").name for source in sources]
-    with steps.step("python-guest", [*sources, HERE / "guest.h", package.key(), build / "pyconfig.h", kit.toolchain.key],
-                    objects) as wanted:
+    key = [*sources, HERE / "guest.h", package.key(), build / "pyconfig.h", kit.toolchain.key]
+    with steps.step("python-guest", key, objects) as wanted:
         if wanted:
-            kit.compile(sources, ["-O2", "-DNDEBUG", f"-I{build}", f"-I{package.directory}/Include", *EMULATED_FLAGS], output)
+            includes = [f"-I{build}", f"-I{package.directory}/Include"]
+            kit.compile(sources, ["-O2", "-DNDEBUG", *includes, *EMULATED_FLAGS], output)
     inputs = [*objects, *(build / name for name in PYTHON_TARGETS), *libraries]
     return kit.link("python", inputs, steps.directory / "python.wasm")
 

@@ -123,7 +123,7 @@ class Archive(InDirectory):
 
     def test_what_is_nowhere_is_told(self):
         self.available.write_text("")
-        with self.assertRaisesRegex(steps.BuildError, "zlib is neither in its newest version nor in that of " + debian.RELEASE):
+        with self.assertRaisesRegex(steps.BuildError, "zlib is neither in its newest version nor in that of book"):
             self.archive.source("zlib")
 
     def test_patches_are_applied_and_count(self):
@@ -157,7 +157,8 @@ class Transform(InDirectory):
     def test_memory_table_globals_imports(self):
         code = self.transform()
         for line in ("instance->globals[0] = w2c_i0;", "w2c_i1 = wasm_memory_grow(instance, w2c_i1);",
-                     "i32_store(instance, (u64)(w2c_i0) + 8, w2c_i1);", "memory_copy(instance, w2c_i0, w2c_i1, w2c_i2);",
+                     "i32_store(instance, (u64)(w2c_i0) + 8, w2c_i1);",
+                     "memory_copy(instance, w2c_i0, w2c_i1, w2c_i2);",
                      "memory_fill(instance, w2c_i0, w2c_i1, w2c_i2);", "w2c_i1 = (u32)(instance->size / WASM_PAGE);",
                      "CALL_INDIRECT(u32 (*)(struct wasm_instance *, u32, u32), 1, w2c_i2, instance, w2c_i0, w2c_i1);",
                      "sbx_interrupt_mark(instance, w2c_i0);", "w2c_i0 = wasi_fd_close(instance, w2c_i0);",
@@ -174,13 +175,15 @@ class Transform(InDirectory):
         if not compiler:
             self.skipTest("there is no C compiler")
         self.transform()
-        includes = [f"-I{path}" for path in (HERE.parent, SOURCE / "plugins/backend-wasm/engine", self.directory / "code")]
+        engine = SOURCE / "plugins/backend-wasm/engine"
+        includes = [f"-I{path}" for path in (HERE.parent, engine, self.directory / "code")]
         subprocess.run([compiler, "-std=gnu11", "-Werror", "-Wall", "-Wno-unused-function", "-Wno-unused-label",
                         "-Wno-unused-value", "-fsyntax-only", *includes, *self.files], check=True)
 
     def test_functions_are_spread_and_none_is_lost(self):
         self.transform()
-        self.assertEqual([os.path.basename(path) for path in self.files], ["part00.c", "part01.c", "part02.c", "state.c"])
+        names = [os.path.basename(path) for path in self.files]
+        self.assertEqual(names, ["part00.c", "part01.c", "part02.c", "state.c"])
         functions = sum(pathlib.Path(path).read_text().count("\nHIDDEN ") for path in self.files[:3])
         self.assertEqual(functions, 7)
 
@@ -212,8 +215,9 @@ class Tree(InDirectory):
         files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file())
         library = "usr/lib/python3.11/"
         tag = sys.implementation.cache_tag
-        self.assertEqual(files, [library + "data.txt", library + "json/__init__.py", library + f"json/__pycache__/__init__.{tag}.pyc"])
-        code = (made / library / f"json/__pycache__/__init__.{tag}.pyc").read_bytes()
+        compiled = library + f"json/__pycache__/__init__.{tag}.pyc"
+        self.assertEqual(files, [library + "data.txt", library + "json/__init__.py", compiled])
+        code = (made / compiled).read_bytes()
         self.assertEqual(code[4:8], b"\1\0\0\0")  # a hash that nobody checks
         self.assertIn(b"/usr/lib/python3.11/json/__init__.py", code)
 
