@@ -15,7 +15,7 @@
 /* What a name and a node cost of the quota, beside the name's and the content's bytes: at least what they take here,
  * a directory's tables included. */
 #define VFS_NAME_COST 192u
-#define VFS_NODE_COST 320u
+#define VFS_NODE_COST 384u
 
 #define VFS_DEVICE_TREE 1
 #define VFS_DEVICE_SESSION 2
