@@ -76,6 +76,8 @@ int images_prune(void *instance, const struct sbx_call *call, struct sbx_output 
 
 /* ---- runtimes.c: which image; any thread. The image lives until stop. */
 
+/* Is `name`, of an image, what was asked for: by that name or the core's for its language? NULL: anything is. */
+bool runtime_is(const char *name, const char *wanted);
 /* -ENOENT: no such runtime (the error tells which there are), or an image that is to be prepared first. */
 int image_for_runtime(struct backend *backend, const char *runtime, const char *version, struct guest_image **ret_image,
                       struct sbx_error *err);

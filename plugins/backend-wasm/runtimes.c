@@ -22,6 +22,14 @@ const char *runtime_name(size_t index) {
         return known[index].name;
 }
 
+bool runtime_is(const char *name, const char *wanted) {
+        bool same = wanted == NULL || strcmp(name, wanted) == 0;
+
+        for (size_t i = 0; i < RUNTIME_COUNT && !same; i++)
+                same = strcmp(known[i].name, name) == 0 && strcmp(known[i].family, wanted) == 0;
+        return same;
+}
+
 /* ---- reading ---- */
 
 /* They go into reports and file names. */

@@ -228,7 +228,7 @@ static int find_image(struct backend *backend, const struct sbx_guest_spec *spec
                 return sbx_error_set(err, -EFBIG, WASM_ORIGIN, "raise snapshot_max",
                                      "a saved state of %zu bytes is too large", state.size);
         r = image_for_hash(backend, facts.image_hash, ret_image, err);
-        if (r == 0 && spec->runtime != NULL && strcmp(spec->runtime, (*ret_image)->runtime) != 0)
+        if (r == 0 && !runtime_is((*ret_image)->runtime, spec->runtime))
                 r = sbx_error_set(err, -EINVAL, WASM_ORIGIN, NULL, "the saved state is of %s, not of %s",
                                   (*ret_image)->runtime, spec->runtime);
         return r;
