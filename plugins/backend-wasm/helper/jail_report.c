@@ -13,7 +13,9 @@
 #include "jail.h"
 #include "util.h"
 
-#define NOT_TRIED 2 /* exit status */
+/* Exit statuses of a trial. */
+#define NOT_TRIED 2
+#define COPIED 3
 
 struct report {
         char text[8192];
@@ -130,18 +132,22 @@ static int attempt_socket(void) {
         return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0) >= 0 ? 1 : 0;
 }
 
-static int attempt_copy(void) {
+/* First what fails without killing. */
+static int attempt_both(void) {
         pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PARENT, 0, 0, 0, 0);
 
         if (pid == 0)
                 _exit(0); /* the zygote finds it dead some time */
-        return pid < 0 && errno == EAGAIN ? 0 : 1;
+        return pid < 0 && errno == EAGAIN ? attempt_socket() : COPIED;
 }
 
-/* The call kills by SIGSYS, and nothing else does. */
-static int try_seccomp(const struct jail *jail, struct sbx_error *err) {
-        int status = try_in_session(jail, attempt_socket, err);
+/* A call that is in no list kills by SIGSYS, and nothing else does. */
+static int try_layers(const struct jail *jail, bool *ret_processes_limited, struct sbx_error *err) {
+        int status = try_in_session(jail, attempt_both, err);
 
+        *ret_processes_limited = status >= 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == COPIED);
+        if (status >= 0 && !*ret_processes_limited)
+                status = try_in_session(jail, attempt_socket, err);
         if (status < 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS))
                 return status < 0 ? status : 0;
         return sbx_error_set(err, -ENOTSUP, HELPER_ORIGIN, "run `snipara-sandbox doctor`",
@@ -153,14 +159,10 @@ static int try_seccomp(const struct jail *jail, struct sbx_error *err) {
 int jail_report(const struct jail *jail, int fd, struct sbx_error *err) {
         struct report report = {.size = 0};
         bool processes_limited;
-        int r = try_seccomp(jail, err);
+        int r = try_layers(jail, &processes_limited, err);
 
         if (r < 0)
                 return r;
-        r = try_in_session(jail, attempt_copy, err);
-        if (r < 0)
-                return r;
-        processes_limited = WIFEXITED(r) && WEXITSTATUS(r) == 0;
         put(&report, "[", 1);
         add(&report, "WebAssembly", "applied",
             "compiled ahead of time; memory bounded by a reservation of 8 GiB, indirect calls checked by type");
