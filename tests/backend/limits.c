@@ -144,8 +144,10 @@ static void test_cpu_limit(void **state) {
         struct sbx_guest_process *guest = start_limited("conformance-cpus", &limits);
         struct sbx_result *result;
 
-        if (!layer_applied(guest, "cpu"))
+        if (!layer_applied(guest, "cpu")) {
+                sbx_guest_free(guest);
                 skip_because("no share of processors was limited: the backend can't, or this user can't have cgroups");
+        }
         result = execute_until(guest, "import time\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass",
                                PATIENCE_MS, NULL);
         assert_int_equal(result->end, SBX_END_OK);
