@@ -11,6 +11,7 @@
 
 #define PROBLEM_MAX 256
 #define TIME_MAX 32
+#define ABANDONED_SECONDS (24 * 3600) /* nothing takes that long to build */
 
 static int nomem(struct sbx_error *err) {
         return sbx_error_set(err, -ENOMEM, WASM_ORIGIN, NULL, "out of memory");
@@ -174,7 +175,23 @@ static bool is_wanted(const struct wanted *wanted, const char *name) {
         return wanted->prepared_hash[0] != '\0' && strncmp(name, wanted->prepared_hash, digits) == 0;
 }
 
-static int prune(int fd, const struct wanted *wanted, json_t *removed, int64_t *bytes, struct sbx_error *err) {
+/* What a build left that was killed. */
+static void remove_abandoned(struct backend *backend, DIR *directory, const char *name) {
+        _cleanup_free_ char *path = NULL, *full = NULL;
+        struct stat st;
+
+        if (fstatat(dirfd(directory), name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            time(NULL) - st.st_mtime < ABANDONED_SECONDS)
+                return;
+        if (cache_directory_path(backend, &path) < 0 || asprintf(&full, "%s/%s", path, name) < 0) {
+                full = NULL;
+                return;
+        }
+        images_remove_tree(full);
+}
+
+static int prune(struct backend *backend, int fd, const struct wanted *wanted, json_t *removed, int64_t *bytes,
+                 struct sbx_error *err) {
         DIR *directory = fdopendir(fd);
 
         if (directory == NULL) {
@@ -185,6 +202,8 @@ static int prune(int fd, const struct wanted *wanted, json_t *removed, int64_t *
                 bool packed = has_ending(entry->d_name, CACHE_PACKED);
                 struct stat st;
 
+                if (strncmp(entry->d_name, CACHE_TEMPORARY, strlen(CACHE_TEMPORARY)) == 0)
+                        remove_abandoned(backend, directory, entry->d_name);
                 if ((!packed && !has_ending(entry->d_name, CACHE_EXPANDED)) || is_wanted(wanted, entry->d_name) ||
                     fstatat(dirfd(directory), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) ||
                     unlinkat(dirfd(directory), entry->d_name, 0) < 0)
@@ -210,7 +229,7 @@ int images_prune(void *instance, const struct sbx_call *call, struct sbx_output 
                 return gave_up(r, "waiting for an image that is being built", err);
         r = removed != NULL ? find_wanted(backend, &wanted, err) : nomem(err);
         if (r == 0 && cache_directory_open(backend, &fd, NULL) == 0)
-                r = prune(fd, &wanted, removed, &bytes, err);
+                r = prune(backend, fd, &wanted, removed, &bytes, err);
         pthread_mutex_unlock(&backend->prepare_lock);
         if (r < 0)
                 return r;

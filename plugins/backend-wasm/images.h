@@ -14,6 +14,8 @@ void runtimes_forget(struct backend *backend);
 
 /* ---- prepare.c */
 
+/* A file, or a directory with all that is below it; links are removed, not followed. */
+void images_remove_tree(const char *path);
 /* Where the image of `base` with the configuration's packages is, or would be; malloc'ed. */
 int prepared_path(const struct backend *backend, const struct guest_image *base, char **ret_path,
                   struct sbx_error *err);

@@ -64,7 +64,7 @@ struct workshop {
         char *directory, *tree, *preload, *manifest, *facts, *out;
 };
 
-static void remove_tree(const char *path) {
+void images_remove_tree(const char *path) {
         char *const roots[] = {(char *)path, NULL};
         FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
         FTSENT *entry;
@@ -81,7 +81,7 @@ static void remove_tree(const char *path) {
 
 static void close_workshop(struct workshop *workshop) {
         if (workshop->directory != NULL)
-                remove_tree(workshop->directory);
+                images_remove_tree(workshop->directory);
         free(workshop->directory);
         free(workshop->tree);
         free(workshop->preload);
