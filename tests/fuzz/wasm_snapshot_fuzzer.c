@@ -30,7 +30,7 @@ static uint8_t *pack(const uint8_t *body, size_t body_size, unsigned pages, size
         uint32_t numbers[] = {SNAPSHOT_VERSION, SNAPSHOT_HEADER_SIZE};
         uint64_t sizes[] = {(uint64_t)(image.memory_pages + pages) * WASM_PAGE, 0};
         int fd = memfd_create("snapshot", MFD_CLOEXEC);
-        struct snapshot_writer *writer;
+        struct snapshot_writer *writer = NULL;
 
         must(fd >= 0 && snapshot_writer_new(fd, SNAPSHOT_HEADER_SIZE, SIZE_MAX_BYTES, &writer) == 0);
         must(snapshot_put(writer, body, body_size) == 0 && snapshot_writer_finish(writer) == 0);

@@ -101,7 +101,7 @@ static inline uint64_t wasm_dead_stack(const struct wasm_instance *instance) {
 
 /* A range of guest memory as the host may touch it; NULL: it is not all inside. `size` 0 gives a valid pointer. */
 static inline void *wasm_range(struct wasm_instance *instance, uint32_t address, uint64_t size) {
-        if ((uint64_t)address + size > instance->size)
+        if (size > instance->size || address > instance->size - size)
                 return NULL;
         return instance->memory + address;
 }

@@ -13,6 +13,8 @@
 
 #define NS_PER_S INT64_C(1000000000)
 #define SUBSCRIPTIONS_MAX 1024
+#define STREAMS_MAX 8 /* descriptors of the host that a guest can have; ppoll takes no more than RLIMIT_NOFILE */
+#define NO_STREAM STREAMS_MAX
 
 struct subscription { /* as <wasi/api.h> */
         uint64_t user_data;
@@ -94,20 +96,18 @@ static int64_t clock_left(struct wasm_instance *instance, const struct subscript
 
 struct poll {
         struct wasm_instance *instance;
-        const uint8_t *subscriptions;
-        uint8_t *events;
-        uint32_t count, event_count;
+        uint8_t *events; /* in guest memory; they may lie upon the subscriptions there */
+        uint32_t event_count;
         int64_t timeout_ns; /* the clocks' soonest; < 0: there are none */
         bool ready;         /* something is that no wait is needed for */
-        struct pollfd fds[SUBSCRIPTIONS_MAX];
+        struct pollfd streams[STREAMS_MAX];
+        uint32_t stream_count;
+        uint8_t stream_of[SUBSCRIPTIONS_MAX]; /* NO_STREAM: there is none */
+        struct subscription subscriptions[SUBSCRIPTIONS_MAX];
 };
 
-/* Copied: the guest's memory need not be aligned, and its own later writes are of no interest. */
-static struct subscription subscription_at(const struct poll *poll, uint32_t index) {
-        struct subscription subscription;
-
-        memcpy(&subscription, poll->subscriptions + (size_t)index * sizeof(subscription), sizeof(subscription));
-        return subscription;
+static short events_of(const struct subscription *subscription) {
+        return subscription->type == WASI_EVENT_FD_READ ? POLLIN : POLLOUT;
 }
 
 static void put_event(struct poll *poll, const struct subscription *subscription, uint32_t error, bool hangup) {
@@ -121,26 +121,41 @@ static void put_event(struct poll *poll, const struct subscription *subscription
         memcpy(poll->events + (size_t)poll->event_count++ * sizeof(event), &event, sizeof(event));
 }
 
+/* Subscriptions of one stream share its place. */
+static uint32_t add_stream(struct poll *poll, uint32_t index, int host_fd, short events) {
+        uint32_t i = 0;
+
+        while (i < poll->stream_count && poll->streams[i].fd != host_fd)
+                i++;
+        if (i == STREAMS_MAX)
+                return WASI_ENOTSUP;
+        if (i == poll->stream_count)
+                poll->streams[poll->stream_count++] = (struct pollfd){.fd = host_fd};
+        poll->streams[i].events |= events;
+        poll->stream_of[index] = (uint8_t)i;
+        return WASI_SUCCESS;
+}
+
 /* Before the wait: how long it lasts, and for which descriptors of the host. */
 static uint32_t look_at(struct poll *poll, uint32_t index) {
-        struct subscription subscription = subscription_at(poll, index);
-        struct pollfd *fd = &poll->fds[index];
+        const struct subscription *subscription = &poll->subscriptions[index];
         int64_t left;
+        int host_fd;
 
-        *fd = (struct pollfd){.fd = -1};
-        switch (subscription.type) {
+        poll->stream_of[index] = NO_STREAM;
+        switch (subscription->type) {
         case WASI_EVENT_CLOCK:
-                if (subscription.clock.id > WASI_CLOCK_MONOTONIC)
+                if (subscription->clock.id > WASI_CLOCK_MONOTONIC)
                         return WASI_ENOTSUP;
-                left = clock_left(poll->instance, &subscription);
+                left = clock_left(poll->instance, subscription);
                 if (poll->timeout_ns < 0 || left < poll->timeout_ns)
                         poll->timeout_ns = left;
                 return WASI_SUCCESS;
         case WASI_EVENT_FD_READ:
         case WASI_EVENT_FD_WRITE:
-                fd->events = subscription.type == WASI_EVENT_FD_READ ? POLLIN : POLLOUT;
-                if (vfs_host_fd(poll->instance->host->vfs, subscription.fd, &fd->fd) != WASI_SUCCESS || fd->fd < 0)
-                        poll->ready = true;
+                if (vfs_host_fd(poll->instance->host->vfs, subscription->fd, &host_fd) == WASI_SUCCESS && host_fd >= 0)
+                        return add_stream(poll, index, host_fd, events_of(subscription));
+                poll->ready = true;
                 return WASI_SUCCESS;
         default:
                 return WASI_EINVAL;
@@ -149,36 +164,43 @@ static uint32_t look_at(struct poll *poll, uint32_t index) {
 
 /* After the wait. */
 static void tell_of(struct poll *poll, uint32_t index, int64_t passed_ns) {
-        struct subscription subscription = subscription_at(poll, index);
-        const struct pollfd *fd = &poll->fds[index];
-        uint32_t error;
+        const struct subscription *subscription = &poll->subscriptions[index];
+        uint32_t stream = poll->stream_of[index], error;
+        short happened;
         int host_fd;
 
-        if (subscription.type == WASI_EVENT_CLOCK) {
-                bool absolute = subscription.clock.flags & WASI_POLL_ABSOLUTE;
+        if (subscription->type == WASI_EVENT_CLOCK) {
+                bool absolute = subscription->clock.flags & WASI_POLL_ABSOLUTE;
 
-                if (poll->instance->host->baking || (absolute ? clock_left(poll->instance, &subscription) == 0
-                                                              : clock_left(poll->instance, &subscription) <= passed_ns))
-                        put_event(poll, &subscription, WASI_SUCCESS, false);
+                if (poll->instance->host->baking || (absolute ? clock_left(poll->instance, subscription) == 0
+                                                              : clock_left(poll->instance, subscription) <= passed_ns))
+                        put_event(poll, subscription, WASI_SUCCESS, false);
                 return;
         }
-        error = vfs_host_fd(poll->instance->host->vfs, subscription.fd, &host_fd);
-        if (error != WASI_SUCCESS || fd->fd < 0 || fd->revents != 0)
-                put_event(poll, &subscription, error, fd->fd >= 0 && (fd->revents & POLLHUP) != 0);
+        error = vfs_host_fd(poll->instance->host->vfs, subscription->fd, &host_fd);
+        happened = stream == NO_STREAM ? 0 : poll->streams[stream].revents;
+        happened &= (short)(events_of(subscription) | POLLERR | POLLHUP | POLLNVAL);
+        if (error != WASI_SUCCESS || stream == NO_STREAM || happened != 0)
+                put_event(poll, subscription, error, (happened & POLLHUP) != 0);
 }
 
 uint32_t wasi_poll_oneoff(struct wasm_instance *instance, uint32_t subscriptions, uint32_t events, uint32_t count,
                           uint32_t ret_count) {
-        struct poll poll = {.instance = instance, .count = count, .timeout_ns = -1};
+        struct poll poll; /* large, and filled as far as it is used */
         uint64_t began = wasi_now_ns(instance, WASI_CLOCK_MONOTONIC);
+        const void *from = wasm_range(instance, subscriptions, (uint64_t)count * sizeof(struct subscription));
         uint8_t *ret = wasm_range(instance, ret_count, sizeof(poll.event_count));
 
         if (count == 0 || count > SUBSCRIPTIONS_MAX)
                 return WASI_EINVAL;
-        poll.subscriptions = wasm_range(instance, subscriptions, (uint64_t)count * sizeof(struct subscription));
+        poll.instance = instance;
         poll.events = wasm_range(instance, events, (uint64_t)count * sizeof(struct event));
-        if (poll.subscriptions == NULL || poll.events == NULL || ret == NULL)
+        poll.event_count = poll.stream_count = 0;
+        poll.timeout_ns = -1;
+        poll.ready = false;
+        if (from == NULL || poll.events == NULL || ret == NULL)
                 return WASI_EFAULT;
+        memcpy(poll.subscriptions, from, count * sizeof(struct subscription));
         for (uint32_t i = 0; i < count; i++) {
                 uint32_t error = look_at(&poll, i);
 
@@ -186,7 +208,7 @@ uint32_t wasi_poll_oneoff(struct wasm_instance *instance, uint32_t subscriptions
                         return error;
         }
         do {
-                int r = wait_for(instance, poll.fds, count, poll.ready ? 0 : poll.timeout_ns);
+                int r = wait_for(instance, poll.streams, poll.stream_count, poll.ready ? 0 : poll.timeout_ns);
 
                 if (r < 0)
                         return r == -EINTR ? WASI_EINTR : WASI_EIO;

@@ -236,6 +236,7 @@ static void ranges_are_checked(void **state) {
         assert_null(wasm_range(instance, size, 1));
         assert_null(wasm_range(instance, UINT32_MAX, 0));
         assert_null(wasm_range(instance, 1, UINT64_MAX - 10));
+        assert_null(wasm_range(instance, 12, UINT64_MAX - 10));
 }
 
 /* In this process's own memory: neither absent nor the file's (Linux, Documentation/admin-guide/mm/pagemap.rst). */
@@ -442,6 +443,44 @@ static void polls_within_its_bounds(void **state) {
         assert_int_equal(wasi_poll_oneoff(session->instance, at, at + 64, 1, at + 128), WASI_EINVAL);
 }
 
+/* More than ppoll would take with the helper's limits; reading waits, writing does not. */
+static void polls_one_stream_often(void **state) {
+        struct session *session = *state;
+        const uint32_t count = 1000, control = 4;
+        uint8_t *memory = session->instance->memory + TINY_FREE;
+
+        help_run(session, TINY_GROW, 2, 0);
+        for (uint32_t i = 0; i < count; i++) {
+                memory[48 * i] = (uint8_t)i;
+                memory[48 * i + 8] = i % 2 == 0 ? WASI_EVENT_FD_READ : WASI_EVENT_FD_WRITE;
+                memcpy(memory + 48 * i + 16, &control, sizeof(control));
+        }
+        assert_int_equal(wasi_poll_oneoff(session->instance, TINY_FREE, TINY_FREE + 48 * count, count, TINY_SCRATCH),
+                         WASI_SUCCESS);
+        assert_int_equal(help_u32(session, TINY_SCRATCH), count / 2);
+        for (uint32_t i = 0; i < count / 2; i++) {
+                assert_int_equal(memory[48 * count + 32 * i], (uint8_t)(2 * i + 1));
+                assert_int_equal(memory[48 * count + 32 * i + 10], WASI_EVENT_FD_WRITE);
+        }
+}
+
+/* What is written for the first subscription lies upon the second one, which was read before. */
+static void events_may_lie_upon_subscriptions(void **state) {
+        struct session *session = *state;
+        uint8_t *memory = session->instance->memory + TINY_FREE;
+        const uint64_t user_data = UINT64_C(0xdeadbeef7fffffff), second = 22;
+
+        memcpy(memory, &user_data, sizeof(user_data));
+        memcpy(memory + 48, &second, sizeof(second));
+        memory[8] = memory[48 + 8] = WASI_EVENT_CLOCK;
+        memory[16] = memory[48 + 16] = WASI_CLOCK_MONOTONIC;
+        assert_int_equal(wasi_poll_oneoff(session->instance, TINY_FREE, TINY_FREE + 48 + 16, 2, TINY_FREE + 200),
+                         WASI_SUCCESS);
+        assert_int_equal(help_u32(session, TINY_FREE + 200), 2);
+        assert_memory_equal(memory + 48 + 16, &user_data, sizeof(user_data));
+        assert_memory_equal(memory + 48 + 16 + 32, &second, sizeof(second));
+}
+
 /* Of a descriptor that is not open, and one that has something to read, at once. */
 static void polls_descriptors(void **state) {
         struct session *session = *state;
@@ -499,6 +538,8 @@ int main(void) {
                 TEST(an_idle_guest_is_not_touched),
                 TEST(an_interrupt_is_told_once),
                 TEST(polls_within_its_bounds),
+                TEST(polls_one_stream_often),
+                TEST(events_may_lie_upon_subscriptions),
                 TEST(polls_descriptors),
         };
 
