@@ -4,6 +4,7 @@
 
 struct language {
         const char *runtime;
+        const char *other;         /* what another engine of the language may call itself; NULL: none */
         const char *assign, *show; /* show prints "41" once assign has run */
         const char *fail, *endless, *deaf, *leave, *crash;
         const char *write_file, *flood; /* "note" with "hello"; 8 MiB of output */
@@ -23,6 +24,7 @@ static const struct language languages[] = {
          .flood = "head -c 8388608 /dev/zero | tr '\\0' x",
          .leave_keeps = true},
         {.runtime = "node",
+         .other = "javascript",
          .assign = "let x = 41",
          .show = "console.log(x)",
          .fail = "throw new Error('wrong')",
@@ -33,6 +35,12 @@ static const struct language languages[] = {
          .write_file = "require('fs').writeFileSync('note', 'hello')",
          .flood = "process.stdout.write('x'.repeat(8 << 20))"},
 };
+
+static bool is_called(const struct sbx_guest_process *guest, const char *runtime) {
+        const char *name = json_string_value(json_object_get(sbx_guest_info(guest), "runtime"));
+
+        return name != NULL && strcmp(name, runtime) == 0;
+}
 
 static struct sbx_guest_process *start_language(const char *test, const struct language *language) {
         struct sbx_guest_process *guest = NULL;
@@ -49,7 +57,8 @@ static struct sbx_guest_process *start_language(const char *test, const struct l
                 skip();
         }
         must(r, &err);
-        assert_string_equal(json_string_value(json_object_get(sbx_guest_info(guest), "runtime")), language->runtime);
+        assert_true(is_called(guest, language->runtime) ||
+                    (language->other != NULL && is_called(guest, language->other)));
         return guest;
 }
 
@@ -98,7 +107,8 @@ static void test_language_ends(void **state) {
                 sbx_result_free(result);
                 expect(guest, language->show, SBX_END_OK, "41\n");
         }
-        if (language->crash != NULL) {
+        /* Another engine of the language may have no way to end itself. */
+        if (language->crash != NULL && is_called(guest, language->runtime)) {
                 result = execute_until(guest, language->crash, PATIENCE_MS, NULL);
                 assert_true(result->end == SBX_END_KILLED || result->end == SBX_END_LOST);
                 assert_int_equal(result->state, SBX_STATE_LOST);
@@ -151,7 +161,6 @@ static void test_unknown_version(void **state) {
 
 struct group runtimes_group(void) {
         static const struct {
-                const char *name;
                 CMUnitTestFunction function;
         } kinds[] = {{"state", test_language_state},
                      {"interrupts", test_language_interrupts},
