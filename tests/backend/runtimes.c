@@ -161,6 +161,7 @@ static void test_unknown_version(void **state) {
 
 struct group runtimes_group(void) {
         static const struct {
+                const char *name;
                 CMUnitTestFunction function;
         } kinds[] = {{"state", test_language_state},
                      {"interrupts", test_language_interrupts},
