@@ -19,6 +19,7 @@ from .worker import WasmWorker
 CONTROL_FD = 4
 PRELOAD = "/usr/lib/sbx/preload"
 WORKSPACE = "/work"
+STDLIB = "/usr/lib/python3.11"
 _LATER = ("sbx_guest.awaiting", "sbx_guest.codemode", "sbx_guest.tracebacks")
 
 _worker = None
@@ -29,6 +30,7 @@ def prepare():
     global _worker
     sys.path_importer_cache.clear()  # there may be packages where there were none
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]  # of an earlier bake
+    _locate_frozen()
     absent.install()
     loop.install()
     for name in (*_LATER, *_preload()):
@@ -45,6 +47,19 @@ def prepare():
 def new_worker(channel, interrupts, streams):
     """A worker for a session that has not begun."""
     return WasmWorker(WasmSession(channel, interrupts, streams, Reserve()))
+
+
+def _locate_frozen():
+    """Modules that are frozen into the interpreter stand in files, too: `os.__file__`, `inspect.getsource(os)`."""
+    sys._stdlib_dir = STDLIB  # noqa: SLF001 - for those that are imported from now on
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if spec is None or spec.origin != "frozen" or hasattr(module, "__file__"):
+            continue
+        path = f"{STDLIB}/{spec.loader_state.origname.replace('.', '/')}"
+        path += "/__init__.py" if spec.submodule_search_locations is not None else ".py"
+        if os.path.isfile(path):
+            module.__file__ = path
 
 
 def _preload():
