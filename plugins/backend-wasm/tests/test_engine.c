@@ -322,7 +322,7 @@ static void clocks_go_on(void **state) {
         assert_true(clock_of(session, WASI_CLOCK_REALTIME) > UINT64_C(1700000000) * 1000000000);
         assert_true(monotonic >= UINT64_C(1000000000)); /* where images are */
         assert_true(clock_of(session, WASI_CLOCK_MONOTONIC) > monotonic);
-        assert_true(clock_of(session, WASI_CLOCK_THREAD_CPUTIME) > cpu);
+        assert_true(clock_of(session, WASI_CLOCK_THREAD_CPUTIME) >= cpu); /* kernels may count in ticks */
         assert_int_equal(clock_of(session, 4), 0);
 }
 
