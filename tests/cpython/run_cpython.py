@@ -8,7 +8,8 @@ DIR is CPython's source (of the version that the backend runs) or its Lib/. FILE
 --backend native runs the same in python3.11 of this machine, to compare: --native FILE takes what such a run left with
 --json, and what fails there, too, is told as such. A test that ends its session is left out of another run of its file.
 
---table prints a Markdown table, --json FILE writes everything. The exit code is 1 where a failure is not explained
+--table prints a Markdown table, --json FILE writes everything, --read FILE takes that as what other files gave: without a
+FILE of tests nothing is run. The exit code is 1 where a failure is not explained
 (explained.py), or a file of --green failed in any way. As a test (--tap): each file is one; without sources it is skipped."""
 import argparse
 import collections
@@ -43,6 +44,7 @@ LEFT_OUT = {"test_regrtest": "tests CPython's test runner", "test_cppext": "comp
 RESOURCES = ["cpu", "decimal"]
 RUNS_MAX = 6  # of one file, each without those tests that ended the run before
 OUTPUT_MAX = 64 << 20
+SKIPS_SHOWN = 25
 LIBRARY, ARCHIVE = "/tmp/library", "tests.tar"
 # The tests themselves are 26 MB, as an archive and unpacked.
 ROOM = {"wasm": ["wasm.pool=0", "wasm.files=256m"],
@@ -207,11 +209,14 @@ class Report:
 
     def __init__(self, native):
         self.native, self.modules, self.unexplained = native, {}, []
+        self.skips = collections.Counter()
 
     def add(self, module, outcomes, seconds):
         counts, reasons = collections.Counter(), collections.Counter()
         for name, (outcome, why) in sorted(outcomes.items()):
             counts[outcome] += 1
+            if outcome == "skipped":
+                self.skips[why.splitlines()[0] if why else "it does not say why"] += 1
             if outcome != "failed":
                 continue
             reason = explained.reason(name, why)
@@ -243,10 +248,13 @@ class Report:
         total = self.totals()
         print("| **%d files** | **%d** | **%d** | **%d** | |" % (len(self.modules), total["passed"], total["failed"],
                                                                  total["skipped"]), file=out)
+        print("\nThe %d most frequent reasons of tests that skip themselves:\n" % SKIPS_SHOWN, file=out)
+        for why, count in self.skips.most_common(SKIPS_SHOWN):
+            print("- %d: %s" % (count, why), file=out)
         return out.getvalue()
 
 
-def read_native(path):
+def read_outcomes(path):
     if path is None:
         return {}
     with open(path, encoding="utf-8") as f:
@@ -285,6 +293,7 @@ def options_of(arguments):
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--green", action="store_true", help="the files that must have no failure, alone")
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--read", metavar="FILE")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--tap", action="store_true")
     return parser.parse_args(arguments)
@@ -300,7 +309,12 @@ def main():
         sys.exit("--source DIR is needed: CPython's source, as `apt-get source python3.11` unpacks it")
     library = library_of(options.source)
     modules = [m for m in modules_of(library, GREEN if options.green else options.files) if m not in LEFT_OUT]
-    report, everything, problems = Report(read_native(options.native)), {}, 0
+    report, everything, problems = Report(read_outcomes(options.native)), read_outcomes(options.read), 0
+    if options.read and not options.files:
+        modules = []
+    for module, outcomes in everything.items():
+        if module not in modules:
+            report.add(module, outcomes, 0)
     with tempfile.TemporaryDirectory(prefix="cpython-tests-") as directory:
         archive = os.path.join(directory, ARCHIVE)
         pack(library, archive)
