@@ -12,6 +12,8 @@ tables with ratios.
     cpu       the programs of bench/programs/, each in all three interpreters, one after another
     memory    private memory of sessions that are alive together and all answer: 1, 100, 5,000
 
+On a machine that does other things as well, `chrt -r 1` before the command keeps these out of the figures.
+
 --pyodide is the directory of the npm package (npm install pyodide@314; node_modules/pyodide). Quote ratios: machines drift,
 and both sides of a ratio drift with them. Nothing here is a test.
 """
@@ -38,6 +40,7 @@ PARTS = ("latency", "states", "cpu", "memory")
 PRINT = {"python": "print(1)", "javascript": "console.log(1)"}
 TIMED = "import time\nbegin = time.perf_counter()\nvalue = run()\nanswer = (time.perf_counter() - begin, value)"
 DESCRIPTORS = 20000
+MIB = float(1 << 20)
 
 
 def stop(message, hint):
@@ -352,7 +355,7 @@ def aims(report):
         if "wasm_to_pyodide" in cpu:
             add("processor time at most 0.8 times Pyodide's", cpu["wasm_to_pyodide"], 0.8, " times")
     for row in report.get("memory", {}).get("alive", []):
-        add(f"{row['sessions']:,} sessions: at most 1 MB of private memory each", row["private_bytes"] / 1e6, 1, " MB")
+        add(f"{row['sessions']:,} alive: at most 1 MiB of private memory each", row["private_bytes"] / MIB, 1, " MiB")
         if row["sessions"] >= 5000:
             add(f"{row['sessions']:,} sessions: under 6 GB in all", row["system_bytes"] / 1e9, 6, " GB")
     return found
@@ -400,11 +403,11 @@ def show(report):
     if "memory" in report:
         print(f"{'sessions alive':<20}{'private, each':>16}{'most':>12}{'system, each':>16}{'system':>12}{'all answer in':>16}")
         for row in report["memory"]["alive"]:
-            print(f"{row['sessions']:<20,}{row['private_bytes'] / 1e6:>13.2f} MB{row['private_max_bytes'] / 1e6:>9.2f} MB"
-                  f"{row['system_bytes'] / row['sessions'] / 1e6:>13.2f} MB{row['system_bytes'] / 1e9:>9.2f} GB"
+            print(f"{row['sessions']:<20,}{row['private_bytes'] / MIB:>12.3f} MiB{row['private_max_bytes'] / MIB:>8.3f} MiB"
+                  f"{row['system_bytes'] / row['sessions'] / MIB:>12.3f} MiB{row['system_bytes'] / 1e9:>9.2f} GB"
                   f"{row['answer_seconds']:>14.2f} s")
         if "pyodide_bytes" in report["memory"]:
-            print(f"{'Pyodide in Node':<20}{report['memory']['pyodide_bytes'] / 1e6:>13.2f} MB")
+            print(f"{'Pyodide in Node':<20}{report['memory']['pyodide_bytes'] / MIB:>12.1f} MiB")
         print()
     for text, value, held in aims(report):
         print(f"{'held  ' if held else 'MISSED'}  {text:<64}{value:>14}")
