@@ -59,13 +59,15 @@ static void copy_guest(struct sbx_session *session) {
         struct sbx_error problem = {0};
         struct sbx_guest_spec spec;
         char label[SBX_SESSION_LABEL_SIZE];
+        int r;
 
         if (session->guest == NULL || !sbx_guest_alive(session->guest))
                 return;
         sbx_session_describe(session, session->memory_limit_bytes, label, &spec);
-        if (sbx_guest_fork(session->guest, &spec, &call, &copy, &problem) < 0) {
-                sbx_log(session->owner->logger, SBX_LOG_WARNING, "session '%s' has no new checkpoint: %s", session->id,
-                        problem.message);
+        r = sbx_guest_fork(session->guest, &spec, &call, &copy, &problem);
+        if (r < 0) { /* cancelled: the session has ended meanwhile */
+                sbx_log(session->owner->logger, r == -ECANCELED ? SBX_LOG_DEBUG : SBX_LOG_WARNING,
+                        "session '%s' has no new checkpoint: %s", session->id, problem.message);
                 return;
         }
         sbx_checkpoint_drop(session);
