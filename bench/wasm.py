@@ -91,8 +91,8 @@ class Interpreter:
 
     def __init__(self, argv, env):
         begin = time.perf_counter()
-        self.process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=env)
+        self.process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=env)
         self.about = self.answer()
         self.whole_seconds = time.perf_counter() - begin
 
@@ -277,7 +277,8 @@ def private_bytes(pid):
         text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     except OSError:
         return None
-    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(("Private_Clean:", "Private_Dirty:"))) << 10
+    own = ("Private_Clean:", "Private_Dirty:")
+    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(own)) << 10
 
 
 def available_bytes():
@@ -309,8 +310,8 @@ def measure_alive(args, count):
         answered = time.perf_counter() - began
         after = available_bytes()
         own = [size for size in map(private_bytes, set(driver.processes()) - settled) if size is not None]
-        return {"sessions": count, "processes": len(own), "private_bytes": statistics.median(own), "private_max_bytes": max(own),
-                "private_total_bytes": sum(own), "system_bytes": before - after, "start_seconds": started,
+        return {"sessions": count, "processes": len(own), "private_bytes": statistics.median(own),
+                "private_max_bytes": max(own), "private_total_bytes": sum(own), "system_bytes": before - after, "start_seconds": started,
                 "answer_seconds": answered}
 
 
@@ -401,7 +402,8 @@ def show(report):
     if "cpu" in report:
         show_cpu(report["cpu"])
     if "memory" in report:
-        print(f"{'sessions alive':<20}{'private, each':>16}{'most':>12}{'system, each':>16}{'system':>12}{'all answer in':>16}")
+        print(f"{'sessions alive':<20}{'private, each':>16}{'most':>12}{'system, each':>16}{'system':>12}"
+              f"{'all answer in':>16}")
         for row in report["memory"]["alive"]:
             print(f"{row['sessions']:<20,}{row['private_bytes'] / MIB:>12.3f} MiB{row['private_max_bytes'] / MIB:>8.3f} MiB"
                   f"{row['system_bytes'] / row['sessions'] / MIB:>12.3f} MiB{row['system_bytes'] / 1e9:>9.2f} GB"
@@ -435,8 +437,9 @@ def check(args):
     args.build = args.build.resolve()
     for program in ("bench/bench_session", "tests/guests/drive-guests", "guests/wasm/python.sbximg"):
         if not (args.build / program).exists():
-            stop(f"{args.build}/{program} is not there", f"meson setup {args.build} --buildtype release -Dwasm-guest=DIRECTORY "
-                 f"(made by guests/wasm/build.py) && ninja -C {args.build}")
+            stop(f"{args.build}/{program} is not there",
+                 f"meson setup {args.build} --buildtype release -Dwasm-guest=DIRECTORY (made by guests/wasm/build.py) && "
+                 f"ninja -C {args.build}")
     args.javascript = (args.build / "guests/wasm/javascript.sbximg").exists()
     absent = [] if args.javascript else ["JavaScript: its guest was not built"]
     args.pyodide = args.pyodide and args.pyodide.resolve()

@@ -12,7 +12,8 @@ const KEYS_MAX = 1000;
 const STACK_MAX = 20; // lines
 const CUSTOM = Symbol.for('nodejs.util.inspect.custom');
 const IDENTIFIER = /^[A-Za-z_$][\w$]*$/;
-const ESCAPES = new Map([['\n', '\\n'], ['\r', '\\r'], ['\t', '\\t'], ['\b', '\\b'], ['\f', '\\f'], ['\v', '\\v'], ['\\', '\\\\']]);
+const ESCAPES = new Map([['\n', '\\n'], ['\r', '\\r'], ['\t', '\\t'], ['\b', '\\b'], ['\f', '\\f'], ['\v', '\\v'],
+  ['\\', '\\\\']]);
 const TYPED = /^(?:(?:Big)?(?:Int|Uint)(?:8|16|32|64)|Uint8Clamped|Float(?:16|32|64))(?:Clamped)?Array$/;
 const { classOf } = host;
 const { forEach: eachOfMap } = Map.prototype;
@@ -273,7 +274,7 @@ function format(...values) {
     if (at >= values.length) return mark;
     const value = values[at++];
     switch (mark) {
-      case '%s': return typeof value === 'string' ? value : typeof value === 'object' ? inspect(value, { depth: 0 }) : String(value);
+      case '%s': return typeof value === 'object' ? inspect(value, { depth: 0 }) : String(value);
       case '%d': return typeof value === 'bigint' ? `${value}n` : String(Number(value));
       case '%i': return String(Math.trunc(Number(value)));
       case '%f': return String(Number(value));
