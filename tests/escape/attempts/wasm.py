@@ -248,10 +248,10 @@ escaped("it was called")
 STACK = """
 sys.setrecursionlimit(10 ** 9)
 held("the limit of Python is gone")
-def dive(n): return [dive(n + 1)]
+def dive(n): return list(map(dive, [n]))
 try:
     dive(0)
-except (RecursionError, MemoryError, SystemError) as e:  # CPython has no exception for frames without memory
+except (RecursionError, MemoryError) as e:
     held(e.__class__.__name__)
 """
 
