@@ -146,8 +146,11 @@ def make_sysconfig(kit, build, directory):
     version of sysconfig.py looks for."""
     generated = next((build / (build / "pybuilddir.txt").read_text()).glob("_sysconfigdata_*.py"))
     directory.mkdir(exist_ok=True)
-    text = generated.read_text().replace(str(kit.steps.directory), "/build")
-    (directory / "_sysconfigdata__wasm32-wasi.py").write_text(text)
+    values = {}
+    exec(compile(generated.read_text(), generated, "exec"), values)  # its lines are broken by the length of paths
+    lines = [f"    {name!r}: {value!r},\n" for name, value in sorted(values["build_time_vars"].items())]
+    text = "build_time_vars = {\n" + "".join(lines) + "}\n"
+    (directory / "_sysconfigdata__wasm32-wasi.py").write_text(text.replace(str(kit.steps.directory), "/build"))
 
 
 def make_tree(kit, package, build, zones):
