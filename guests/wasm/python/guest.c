@@ -72,7 +72,8 @@ int PyOS_CheckStack(void) {
 /* ---- boot ---- */
 
 static PyStatus configure(PyConfig *config) {
-        static const wchar_t *const paths[] = {L"/usr/lib/python3.11", L"/usr/lib/python3/site-packages", L"/usr/lib/sbx"};
+        static const wchar_t *const paths[] = {L"/usr/lib/python3.11", L"/usr/lib/python3/site-packages",
+                                               L"/usr/lib/sbx"};
         PyStatus status = PyConfig_SetString(config, &config->home, L"/usr");
 
         config->site_import = 0;
@@ -82,9 +83,6 @@ static PyStatus configure(PyConfig *config) {
         /* The seed is part of every string's hash in the image, so it can't change with the session. */
         config->use_hash_seed = 1;
         config->hash_seed = 0;
-        /* Modules that are frozen into the interpreter get their __file__ from it. */
-        if (!PyStatus_Exception(status))
-                status = PyConfig_SetString(config, &config->stdlib_dir, L"/usr/lib/python3.11");
         if (!PyStatus_Exception(status))
                 status = PyConfig_SetString(config, &config->stdio_encoding, L"utf-8");
         if (!PyStatus_Exception(status))
