@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What guest.c calls: `prepare` at the end of each bake, `request` and `resume` in sessions."""
 
+import functools
 import gc
 import os
 import sys
+import time
 
 from sbx_guest import frames
 from sbx_guest.hooks import Watcher
@@ -31,6 +33,7 @@ def prepare():
     sys.path_importer_cache.clear()  # there may be packages where there were none
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, Watcher)]  # of an earlier bake
     _locate_frozen()
+    _give_the_present_time()
     absent.install()
     loop.install()
     for name in (*_LATER, *_preload()):
@@ -58,8 +61,27 @@ def _locate_frozen():
             continue
         path = f"{STDLIB}/{spec.loader_state.origname.replace('.', '/')}"
         path += "/__init__.py" if spec.submodule_search_locations is not None else ".py"
+        spec.loader_state.filename = path  # compared when importlib is imported once more
         if os.path.isfile(path):
             module.__file__ = path
+
+
+def _give_the_present_time():
+    """os.utime() without times: the C library here can't say "now"."""
+    original = os.utime
+    if hasattr(original, "__wrapped__"):  # done, in the image that this one is made of
+        return
+
+    @functools.wraps(original)
+    def utime(path, times=None, **rest):
+        if times is None and "ns" not in rest:
+            rest["ns"] = (time.time_ns(),) * 2
+        return original(path, times, **rest)
+
+    os.utime = utime
+    for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
+        if original in known:
+            known.add(utime)
 
 
 def _preload():
