@@ -7,7 +7,6 @@ of its own, at once, so that a test that takes the interpreter with it hides non
 import importlib
 import json
 import os
-import struct
 import sys
 import tarfile
 import time
@@ -127,6 +126,7 @@ def unpack():
 
 def give_limits():
     """What C's limits are here, as _testcapi tells them."""
+    import struct  # not above: a test lists the names of __main__
     limits = types.ModuleType("_testcapi")
     for name, letter in (("CHAR", "b"), ("SHRT", "h"), ("INT", "i"), ("LONG", "l"), ("LLONG", "q"), ("PY_SSIZE_T", "n")):
         bits = 8 * struct.calcsize(letter)
