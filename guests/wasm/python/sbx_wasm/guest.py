@@ -4,6 +4,7 @@
 import functools
 import gc
 import os
+import posix
 import sys
 import time
 
@@ -78,7 +79,7 @@ def _give_the_present_time():
             rest["ns"] = (time.time_ns(),) * 2
         return original(path, times, **rest)
 
-    os.utime = utime
+    os.utime = posix.utime = utime
     for known in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
         if original in known:
             known.add(utime)
