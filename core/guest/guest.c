@@ -206,8 +206,8 @@ static void append_complaint(struct sbx_error *err, const struct sbx_capture *ca
         sbx_error_trim_(err->hint, sizeof(err->hint));
 }
 
-static int greet(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
-                 struct sbx_error *err) {
+int sbx_guest_greet(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                    struct sbx_error *err) {
         _cleanup_json_ json_t *hello =
                 json_pack("{s:i, s:s, s:b}", "protocol", SBX_GUEST_PROTOCOL, "session",
                           spec->label != NULL ? spec->label : "", "framed_output", guest->handle.stdout_fd < 0);
@@ -261,18 +261,13 @@ struct sbx_guest_process *sbx_guest_new(const struct sbx_instance *backend) {
         return guest;
 }
 
-int sbx_guest_adopt(struct sbx_guest_process *guest, const struct sbx_guest *started, const struct sbx_guest_spec *spec,
-                    const struct sbx_call *call, struct sbx_error *err) {
+int sbx_guest_adopt(struct sbx_guest_process *guest, const struct sbx_guest *started, struct sbx_error *err) {
         int r;
 
         guest->handle = *started;
         guest->started = true;
         r = keep_report(guest, err);
-        if (r == 0)
-                r = set_nonblocking(guest, err);
-        if (r == 0)
-                r = greet(guest, spec, call, err);
-        return r;
+        return r < 0 ? r : set_nonblocking(guest, err);
 }
 
 int sbx_guest_start(const struct sbx_instance *backend, const struct sbx_logger *logger,
@@ -286,7 +281,9 @@ int sbx_guest_start(const struct sbx_instance *backend, const struct sbx_logger 
                 return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
         r = guest->ops->guest_start(backend->state, spec, call, &started, err);
         if (r == 0)
-                r = sbx_guest_adopt(guest, &started, spec, call, err);
+                r = sbx_guest_adopt(guest, &started, err);
+        if (r == 0)
+                r = sbx_guest_greet(guest, spec, call, err);
         if (r < 0)
                 return r;
         sbx_log(logger, SBX_LOG_DEBUG, "%s: guest %s is ready", backend->name, spec->label != NULL ? spec->label : "");

@@ -23,9 +23,11 @@ struct sbx_guest_process {
 
 /* A guest of the backend that has not been started. */
 struct sbx_guest_process *sbx_guest_new(const struct sbx_instance *backend); /* NULL: -ENOMEM */
-/* It is what the backend has started: takes it over, and shakes hands. */
-int sbx_guest_adopt(struct sbx_guest_process *guest, const struct sbx_guest *started, const struct sbx_guest_spec *spec,
-                    const struct sbx_call *call, struct sbx_error *err);
+/* It is what the backend has started: takes it over. */
+int sbx_guest_adopt(struct sbx_guest_process *guest, const struct sbx_guest *started, struct sbx_error *err);
+/* Shakes hands: hello -> ready. */
+int sbx_guest_greet(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
+                    struct sbx_error *err);
 #define SBX_GUEST_NONE                                                                                                 \
         { .struct_size = sizeof(struct sbx_guest), .control_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .exit_fd = -1 }
 void sbx_guest_cleanup(struct sbx_guest_process **guest);

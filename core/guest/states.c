@@ -14,6 +14,14 @@ static int refuse_dead(struct sbx_error *err) {
         return sbx_error_set(err, -ESRCH, SBX_GUEST_ORIGIN, NULL, "the guest is dead");
 }
 
+/* What a copy would answer to `hello` is known. Copies of JSON: it may be used by another thread. */
+static int know_the_same(struct sbx_guest_process *copy, const struct sbx_guest_process *guest, struct sbx_error *err) {
+        json_decref(copy->names);
+        copy->names = json_deep_copy(guest->names);
+        copy->info = json_deep_copy(guest->info);
+        return copy->info != NULL && copy->names != NULL ? 0 : SBX_NOMEM(err, SBX_GUEST_ORIGIN);
+}
+
 int sbx_guest_fork(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                    struct sbx_guest_process **ret_guest, struct sbx_error *err) {
         const struct sbx_instance *backend = guest->backend;
@@ -30,7 +38,9 @@ int sbx_guest_fork(struct sbx_guest_process *guest, const struct sbx_guest_spec 
                 return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
         r = guest->ops->guest_fork(backend->state, guest->handle.handle, spec, call, &started, err);
         if (r == 0)
-                r = sbx_guest_adopt(copy, &started, spec, call, err);
+                r = sbx_guest_adopt(copy, &started, err);
+        if (r == 0)
+                r = know_the_same(copy, guest, err);
         if (r < 0)
                 return r;
         *ret_guest = steal_pointer(copy);
@@ -67,7 +77,9 @@ int sbx_guest_restore(const struct sbx_instance *backend, const struct sbx_guest
                 return refuse(backend, "restore", err);
         r = guest->ops->guest_restore(backend->state, spec, state, call, &started, err);
         if (r == 0)
-                r = sbx_guest_adopt(guest, &started, spec, call, err);
+                r = sbx_guest_adopt(guest, &started, err);
+        if (r == 0)
+                r = sbx_guest_greet(guest, spec, call, err);
         if (r < 0)
                 return r;
         *ret_guest = steal_pointer(guest);

@@ -9,6 +9,7 @@
 #include "util.h"
 #include "zygote.h"
 
+#define HOW_FORKED 1
 #define HOW_RESTORED 2
 
 /* As in protocol.h. */
@@ -51,11 +52,23 @@ _Noreturn void session_end(struct session *session, enum wasm_trap trap) {
         _exit(trap == WASM_TRAP_NONE ? 0 : HELPER_EXIT_TRAP + (int)trap);
 }
 
+void session_resume(struct session *session) {
+        enum wasm_trap trap;
+
+        if (!session->copied)
+                return;
+        session->copied = false;
+        trap = wasm_call_resume(session->instance, HOW_FORKED);
+        if (trap != WASM_TRAP_NONE)
+                session_end(session, trap);
+}
+
 static void request(struct session *session) {
         struct wasm_host *host = session->instance->host;
         enum wasm_trap trap;
         uint32_t ended = 0;
 
+        session_resume(session);
         atomic_store(&host->status->executing, 1);
         trap = wasm_call(session->instance, session->code->request, &ended);
         session_tell_usage(session);

@@ -8,8 +8,6 @@
 #include "util.h"
 #include "zygote.h"
 
-#define HOW_FORKED 1
-
 void session_reply(struct session *session, uint64_t id, int code, uint64_t size, pid_t pid, const char *text) {
         struct command_message reply = {.type = COMMAND_REPLY, .code = code, .id = id, .size = size, .pid = pid};
 
@@ -27,17 +25,13 @@ static void failed(struct session *session, uint64_t id, int code, const char *d
 
 /* In the copy: of what it has, only its own streams stay. */
 static void become_copy(struct session *session, struct received_fds *fds) {
-        enum wasm_trap trap;
-
         if (jail_die_with_zygote(session->jail) < 0)
                 _exit(EXIT_SETUP);
         close(session->control_fd);
         close(session->command_fd);
         if (session_take_streams(session, fds) < 0)
                 _exit(EXIT_SETUP);
-        trap = wasm_call_resume(session->instance, HOW_FORKED);
-        if (trap != WASM_TRAP_NONE)
-                session_end(session, trap);
+        session->copied = true;
         session_tell_usage(session);
 }
 
@@ -63,9 +57,11 @@ static void fork_session(struct session *session, const struct command_message *
 
 static void save(struct session *session, const struct command_message *message, struct received_fds *fds) {
         uint64_t size = 0;
-        int r = fds->count != 1
-                        ? -EINVAL
-                        : snapshot_save(session->instance, fds->fds[0], session->jail->config->snapshot_max, &size);
+        int r;
+
+        session_resume(session);
+        r = fds->count != 1 ? -EINVAL
+                            : snapshot_save(session->instance, fds->fds[0], session->jail->config->snapshot_max, &size);
 
         if (r < 0)
                 failed(session, message->id, r, "the state can't be written");

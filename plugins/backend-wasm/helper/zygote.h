@@ -47,6 +47,7 @@ struct session {
         struct wasm_instance *instance; /* its host's status page is mapped, a placeholder in the zygote */
         int control_fd, command_fd;
         struct vfs_limits limits;
+        bool copied; /* it is a copy that has not been told so: it costs nothing until it is used */
 };
 
 /* In a process that the zygote has just cloned: does not return. `fds`: those of ZYGOTE_SPAWN. */
@@ -58,6 +59,8 @@ int session_take_streams(struct session *session, struct received_fds *fds);
 /* What the server is told of memory and files. */
 void session_tell_usage(struct session *session);
 _Noreturn void session_end(struct session *session, enum wasm_trap trap);
+/* The guest learns that it is a copy, and takes seeds of its own: before anything else runs in it. */
+void session_resume(struct session *session);
 
 /* ---- session_commands.c */
 
