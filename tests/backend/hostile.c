@@ -102,6 +102,8 @@ static const struct hostile programs[] = {
         {"a_repr_that_exits", "import os\nclass Exits:\n    def __repr__(self): os._exit(9)\nExits()", END(LOST),
          SBX_STATE_LOST, 0, 0},
         {"sys_exit", "import sys\nsys.exit(3)", END(ERROR), SBX_STATE_KEPT, 0, 0},
+        {"recursion_without_end", "import sys\nsys.setrecursionlimit(10**9)\ndef dive(): return [dive()]\ndive()",
+         END(KILLED) | END(ERROR) | END(MEMORY) | END(TIMEOUT), ANY_STATE, 20000, 0},
         {"recursion_beyond_the_stack",
          "import sys\nsys.setrecursionlimit(10**9)\ndef dive(x): return list(map(dive, [x]))\ndive(0)",
          END(KILLED) | END(ERROR) | END(MEMORY), ANY_STATE, 0, 0},
