@@ -146,7 +146,7 @@ class BadInput(Case):
         self.config_fails("model = 3;\n", "model")
 
     def test_out_of_range(self):
-        path = self.config_fails("max_sessions = 100000;\n", "max_sessions", "4096")
+        path = self.config_fails("max_sessions = 100000;\n", "max_sessions", "65536")
         self.assertIn(f"{path}:1", self.run_cli("config", "show").stderr)
         self.config_fails("timeout_seconds = 601;\n", "timeout_seconds", "600")
 

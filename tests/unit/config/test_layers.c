@@ -26,7 +26,7 @@ static void works_without_any_file(void **state) {
         assert_true(entry->enabled && entry->built_in && !entry->critical);
         assert_string_equal(sbx_config_plugin(config, 1)->name, "mcp");
         assert_string_equal(sbx_config_plugin(config, 3)->plugin, "sink-jsonl");
-        assert_null(sbx_config_plugin(config, 7));
+        assert_null(sbx_config_plugin(config, 8));
         assert_null(sbx_config_files(config)[0]);
         assert_int_equal(f->log.size, 0);
         sbx_config_free(config);
