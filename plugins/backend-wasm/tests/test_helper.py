@@ -192,6 +192,7 @@ def test_a_copy_is_not_made_without_permission():
 def test_only_a_copy_of_its_own_is_adopted():
     with Helper() as helper:
         session, other = helper.spawn(), helper.spawn()
+        session.do(driver.ADD, 0)  # it has locked itself down
         for claimed in (other.pid, session.pid, 1, 0, -1, 99999):
             failure = raises(Refused, lambda: helper.ask(driver.ADOPT, helper.new_id(), parent=session.id, pid=claimed))
             assert failure.code == -1, (claimed, failure)
