@@ -5,22 +5,15 @@ import json
 import re
 import sys
 
-LINE = re.compile(r"^(not ok|ok) \d+ (?:- (\S+)|# SKIP (\S+))")
-REASON = re.compile(r"^# skipped \S+: (.*)")
+LINE = re.compile(r"^(not ok|ok) \d+ - (\S+)(?: # SKIP (.*))?")
 
 
 def outcomes(text):
     """{test: "passed", "FAILED" or "skipped: why"} of one run."""
-    found, reason = {}, ""
-    for line in text.splitlines():
-        told, match = REASON.match(line), LINE.match(line)
-        if told:
-            reason = told.group(1)
-        elif match and match.group(3):
-            found[match.group(3)] = "skipped: " + (reason or "it does not say why")
-            reason = ""
-        elif match:
-            found[match.group(2)] = "passed" if match.group(1) == "ok" else "FAILED"
+    found = {}
+    for match in filter(None, map(LINE.match, text.splitlines())):
+        state, name, reason = match.groups()
+        found[name] = "skipped: " + reason if reason else "passed" if state == "ok" else "FAILED"
     return found
 
 
