@@ -71,9 +71,10 @@ static void still_unharmed(void) {
 }
 
 static void test_what_is_no_state(void **state) {
-        _cleanup_free_ unsigned char *noise = malloc(100000);
+        _cleanup_free_ unsigned char *noise = NULL;
 
         need_states();
+        noise = malloc(100000);
         assert_non_null(noise);
         for (size_t i = 0; i < 100000; i++)
                 noise[i] = (unsigned char)(i * 2654435761u >> 13);
