@@ -72,7 +72,8 @@ def make_sqlite(kit):
         if wanted:
             build.mkdir(exist_ok=True)
             environment = {"LD_LIBRARY_PATH": str(next(library.directory.glob("usr/lib/*-linux-gnu"))),
-                           "TCL_LIBRARY": str(library.directory / "usr/share/tcltk/tcl8.6")}
+                           "TCL_LIBRARY": str(library.directory / "usr/share/tcltk/tcl8.6"),
+                           "TCL8_6_TM_PATH": str(library.directory / "usr/share/tcltk/tcl8.6/tcl8")}
             steps.run([package.directory / "configure", "-q", "--disable-tcl", "--disable-readline"], cwd=build)
             steps.run(["make", "sqlite3.c", "sqlite3.h", f"TCLSH_CMD={tcl.directory}/usr/bin/tclsh8.6"], cwd=build,
                       environment=environment)
