@@ -70,7 +70,8 @@ def make_sqlite(kit):
     steps, build = kit.steps, kit.steps.directory / "sqlite"
     with steps.step("sqlite-source", [package.key(), tcl.key()], [build / "sqlite3.c"]) as wanted:
         if wanted:
-            build.mkdir(exist_ok=True)
+            shutil.rmtree(build, ignore_errors=True)  # make takes half a sqlite3.c for a whole one
+            build.mkdir()
             environment = {"LD_LIBRARY_PATH": str(next(library.directory.glob("usr/lib/*-linux-gnu"))),
                            "TCL_LIBRARY": str(library.directory / "usr/share/tcltk/tcl8.6"),
                            "TCL8_6_TM_PATH": str(library.directory / "usr/share/tcltk/tcl8.6/tcl8")}
