@@ -25,7 +25,7 @@ struct wasm_status {
         _Atomic uint64_t memory;      /* bytes of linear memory beyond the image's: it never shrinks, so this is the peak */
         _Atomic uint64_t files;       /* bytes in files now */
         _Atomic uint64_t files_peak;
-        _Atomic uint32_t memory_refused; /* times that growing was refused */
+        _Atomic uint32_t memory_refused; /* times that growing was refused, since the last request began */
         _Atomic uint32_t trap;           /* enum wasm_trap that ended it */
         _Atomic uint32_t exit_code;      /* with WASM_TRAP_EXIT */
         _Atomic uint32_t executing;      /* 1 while a request is served */

@@ -69,6 +69,7 @@ static void request(struct session *session) {
         uint32_t ended = 0;
 
         session_resume(session);
+        atomic_store(&host->status->memory_refused, 0); /* what was refused before has ended nothing */
         atomic_store(&host->status->executing, 1);
         trap = wasm_call(session->instance, session->code->request, &ended);
         session_tell_usage(session);
