@@ -63,11 +63,11 @@ int lock_for(pthread_mutex_t *lock, const struct sbx_call *call) {
 
                 if (state < 0)
                         return state;
-                clock_gettime(CLOCK_MONOTONIC, &until);
+                clock_gettime(CLOCK_REALTIME, &until); /* a clock that is set costs one slice */
                 until.tv_nsec += LOCK_SLICE_NS;
                 until.tv_sec += until.tv_nsec / NS_PER_SECOND;
                 until.tv_nsec %= NS_PER_SECOND;
-                r = pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until);
+                r = pthread_mutex_timedlock(lock, &until);
         }
         return -r;
 }
