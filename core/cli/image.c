@@ -196,7 +196,7 @@ static char *runtimes_of(const json_t *rows, size_t at) {
         struct sbx_buffer names = SBX_BUFFER(4096);
         size_t i;
 
-        json_array_foreach((json_t *)rows, i, other) {
+        json_array_foreach ((json_t *)rows, i, other) {
                 if (strcmp(text_of(other, "name"), text_of(row, "name")) != 0 ||
                     strcmp(text_of(other, "id"), text_of(row, "id")) != 0)
                         continue;
@@ -240,7 +240,7 @@ static int show_table(const struct sbx_cli *cli, const json_t *rows, bool presen
 
         for (i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
                 sbx_cli_table_cell(table, SBX_CLI_BOLD, titles[i]);
-        json_array_foreach((json_t *)rows, i, row) {
+        json_array_foreach ((json_t *)rows, i, row) {
                 _cleanup_free_ char *runtimes = runtimes_of(rows, i);
 
                 if (runtimes != NULL && (!present_only || json_is_integer(json_object_get(row, "size"))))
@@ -296,7 +296,7 @@ static int show_removed(const struct sbx_cli *cli, const json_t *answer) {
         size_t i;
         int r = 0;
 
-        json_array_foreach((json_t *)removed, i, name) {
+        json_array_foreach ((json_t *)removed, i, name) {
                 if (r >= 0)
                         r = sbx_cli_print(&cli->out, "removed %s\n", json_string_value(name));
         }
@@ -329,25 +329,22 @@ static int run_prune(struct sbx_cli *cli, const struct sbx_cli_command *command,
 
 /* ---- the commands -------------------------------------------------------------------------------------- */
 
-#define ENV_OPTION                                                                                                                    \
-        {                                                                                                                             \
-                "env", 'e', SBX_CLI_TEXT, offsetof(struct image_options, environment), "NAME",                                        \
-                        "whose images: a backend instance of the configuration (default: the setting environment, or the first that " \
-                        "has images)",                                                                                                \
-                        NULL                                                                                                          \
-        }
-#define JSON_OPTION                                                                                                    \
-        { "json", 0, SBX_CLI_FLAG, offsetof(struct image_options, json), NULL, "print JSON", NULL }
+static const char env_help[] = "whose images: a backend instance of the configuration (default: the setting environment, "
+                               "or the first that has images)";
 
-static const struct sbx_cli_option image_command_options[] = {ENV_OPTION, JSON_OPTION, {0}};
+static const struct sbx_cli_option image_command_options[] = {
+        {"env", 'e', SBX_CLI_TEXT, offsetof(struct image_options, environment), "NAME", env_help, NULL},
+        {"json", 0, SBX_CLI_FLAG, offsetof(struct image_options, json), NULL, "print JSON", NULL},
+        {0},
+};
 
 static const struct sbx_cli_option build_command_options[] = {
-        ENV_OPTION,
+        {"env", 'e', SBX_CLI_TEXT, offsetof(struct image_options, environment), "NAME", env_help, NULL},
         {"with", 'w', SBX_CLI_ARGUMENT, 0, "NAME",
          "a package of pure Python to import into the image of backend-wasm: a name, a wheel or a directory; may be "
          "given more than once",
          NULL},
-        JSON_OPTION,
+        {"json", 0, SBX_CLI_FLAG, offsetof(struct image_options, json), NULL, "print JSON", NULL},
         {0},
 };
 

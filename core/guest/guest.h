@@ -23,8 +23,8 @@ void sbx_guest_free(struct sbx_guest_process *guest); /* kills it; NULL is fine 
 
 /* States, for backends whose features say so; else -ENOTSUP. The guest must be idle, and goes on as it was.
  * fork: another guest with the same state. save: the state as bytes (-EFBIG: too many); `ret_state` is empty, its
- * maximum bounds them. restore: a guest with a state that was saved, maybe by another process; -EXDEV when it belongs to
- * another image, -EINVAL when it is none. */
+ * maximum bounds them. restore: a guest with a state that was saved, maybe by another process; -EXDEV when it belongs
+ * to another image, -EINVAL when it is none. */
 int sbx_guest_fork(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                    struct sbx_guest_process **ret_guest, struct sbx_error *err);
 int sbx_guest_save(struct sbx_guest_process *guest, const struct sbx_call *call, struct sbx_buffer *ret_state,
