@@ -329,8 +329,8 @@ static int run_prune(struct sbx_cli *cli, const struct sbx_cli_command *command,
 
 /* ---- the commands -------------------------------------------------------------------------------------- */
 
-static const char env_help[] = "whose images: a backend instance of the configuration (default: the setting environment, "
-                               "or the first that has images)";
+static const char env_help[] = "whose images: a backend instance of the configuration (default: the setting "
+                               "environment, or the first that has images)";
 
 static const struct sbx_cli_option image_command_options[] = {
         {"env", 'e', SBX_CLI_TEXT, offsetof(struct image_options, environment), "NAME", env_help, NULL},
