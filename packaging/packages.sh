@@ -6,9 +6,10 @@
 packages_build=(gcc libc6-dev meson ninja-build pkg-config python3
                 libjansson-dev libconfig-dev libmd-dev libseccomp-dev libedit-dev
                 libcurl4-openssl-dev libsqlite3-dev libpcre2-dev
-                libmicrohttpd-dev libgnutls28-dev librhonabwy-dev libarchive-dev libzstd-dev)
+                libmicrohttpd-dev libgnutls28-dev librhonabwy-dev libarchive-dev libzstd-dev
+                libsodium-dev libpq-dev)
 packages_test=("${packages_build[@]}" g++ clang libclang-rt-14-dev libcmocka-dev bubblewrap shellcheck procps util-linux
-               binutils openssl gnutls-bin python3-matplotlib)
+               binutils openssl gnutls-bin python3-matplotlib postgresql)
 # What makes the guests of backend-wasm from Debian's sources (guests/wasm); cross compilers are unpacked, not installed.
 packages_wasm=(clang-14 lld-14 llvm-14 make patch dpkg-dev python3.11 libzstd-dev)
 # Container engines that tests start for themselves, and what makes the image that they need.

@@ -15,7 +15,8 @@
         { COMMON(type, name, value, unit, help), .minimum = (low), .maximum = (high) }
 
 #define SECOND INT64_C(1000)
-#define HOUR (3600 * SECOND)
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
 #define HARD_TIMEOUT_MS (SBX_HARD_TIMEOUT_MAX_S * SECOND)
 #define KIB INT64_C(1024)
 #define MIB (1024 * KIB)
@@ -46,7 +47,17 @@ const struct sbx_option sbx_core_options[] = {
         RANGE(INT, "max_sessions_per_principal", "0", "sessions", 0, 4096,
               "Sessions that one client may have of them; 0: all."),
         RANGE(DURATION, "session_ttl", "30m", NULL, 0, 30 * 24 * HOUR,
-              "A session that was idle for so long is ended; 0: never."),
+              "A session that was idle for so long is ended, one that is stored goes on when it is asked for; 0: never."),
+        SETTING(STRING, "store", "store",
+                "Plugin entry (a store) that keeps named sessions; empty: they end with the server."),
+        RANGE(DURATION, "store_wait", "2s", NULL, 0, 10 * MINUTE,
+              "How long to wait for a session that another server has, before it is refused."),
+        RANGE(DURATION, "session_retention", "720h", NULL, 0, 3650 * 24 * HOUR,
+              "A stored session that nobody used for so long is removed; 0: never."),
+        RANGE(INT, "checkpoints_max", "32", "checkpoints", 1, 1024,
+              "Checkpoints of one session; beyond that the oldest automatic ones are removed."),
+        RANGE(SIZE, "checkpoint_memory", "256m", "bytes", 0, 64 * GIB,
+              "Memory for checkpoints of sessions that are not stored."),
 
         /* the model */
         SETTING(STRING, "backend", "litellm", "Provider of chat completions."),

@@ -181,6 +181,7 @@ int sbx_entries_built_in(struct sbx_config *config, struct sbx_error *err) {
                 {"litellm", "llm-litellm", NULL, NULL},     {"jsonl", "sink-jsonl", "events", "runs"},
                 {"snipara", "context-snipara", NULL, NULL}, {"files", "context-files", NULL, NULL},
                 {"docker", "backend-docker", NULL, NULL},   {"wasm", "backend-wasm", NULL, NULL},
+                {"store", "store-dir", NULL, NULL},
         };
 
         for (size_t i = 0; i < sizeof(bundle) / sizeof(bundle[0]); i++) {

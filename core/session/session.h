@@ -118,6 +118,33 @@ int sbx_sessions_artifact_list(struct sbx_sessions *sessions, const char *princi
 int sbx_sessions_artifact_read(struct sbx_sessions *sessions, const char *principal, const char *id, const char *name,
                                struct sbx_buffer *out, char **ret_mime_type, struct sbx_error *err);
 
+/* ---- the tree of a session's states (branches.c); docs/sessions.md ---- */
+
+/* Each waits for the session's turn. `*ret` is what sbx_checkpoint_json makes (tree.h), with members of its own:
+ * checkpoint: "mechanism" and "unsaved" ([{"name", "type", "reason"}]). rollback: "missing" (what did not come back),
+ * "took_ms". fork: "session_id" of the new session, "missing", "took_ms".
+ * -ENOENT: no such session, no such checkpoint (the error names some); -EBUSY: another server has the session. */
+int sbx_sessions_checkpoint(struct sbx_sessions *sessions, const char *principal, const char *id, const char *label,
+                            const struct sbx_call *call, json_t **ret, struct sbx_error *err);
+/* An array of them, oldest first. */
+int sbx_sessions_checkpoints(struct sbx_sessions *sessions, const char *principal, const char *id,
+                             const struct sbx_call *call, json_t **ret, struct sbx_error *err);
+/* `checkpoint`: an id or a label; NULL: the newest. What the session was before is lost unless it has a checkpoint. */
+int sbx_sessions_rollback(struct sbx_sessions *sessions, const char *principal, const char *id, const char *checkpoint,
+                          const struct sbx_call *call, json_t **ret, struct sbx_error *err);
+/* `checkpoint` NULL: as it is now. `new_id` NULL: one is made up. -EEXIST. */
+int sbx_sessions_fork(struct sbx_sessions *sessions, const char *principal, const char *id, const char *checkpoint,
+                      const char *new_id, const struct sbx_call *call, json_t **ret, struct sbx_error *err);
+/* The stored sessions (vault.h), those that run here too, with "running": bool. */
+int sbx_sessions_stored(struct sbx_sessions *sessions, const char *principal, const struct sbx_call *call, json_t **ret,
+                        struct sbx_error *err);
+int sbx_sessions_export(struct sbx_sessions *sessions, const char *principal, const char *id, const char *checkpoint,
+                        int fd, const struct sbx_call *call, struct sbx_error *err);
+int sbx_sessions_import(struct sbx_sessions *sessions, const char *principal, const char *id, int fd,
+                        const struct sbx_call *call, json_t **ret, struct sbx_error *err);
+int sbx_sessions_collect(struct sbx_sessions *sessions, const char *principal, uint64_t idle_ms,
+                         const struct sbx_call *call, json_t **ret, struct sbx_error *err);
+
 /* ---- news, readiness, figures ---- */
 
 /* Called when the state of a session may have changed what its resources give (an execution ended, a file was written,

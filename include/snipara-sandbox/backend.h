@@ -91,7 +91,10 @@ struct sbx_backend_ops {
         /* Kills if needed, and removes everything of the guest: mounts, cgroups, files. */
         void (*guest_close)(void *instance, void *handle);
 
-        /* Optional, by feature bit. */
+        /* Optional, by feature bit.
+         * guest_fork: another guest that has the state of this one, which is idle and goes on as it was: memory, files and
+         * all; what one of them does from now on, the other does not see. -EBUSY: this guest can't be copied as it is now
+         * (threads, child processes, open sockets: the error says which); it goes on. */
         int (*guest_fork)(void *instance, void *handle, const struct sbx_guest_spec *spec,
                           const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err);
         int (*guest_save)(void *instance, void *handle, const struct sbx_call *call, struct sbx_output *ret_state,

@@ -122,6 +122,14 @@ struct sbx_result {
         const struct sbx_display *displays;
         uint64_t duration_ns, cpu_ns, memory_peak_bytes;
         uint64_t stdout_dropped_bytes, stderr_dropped_bytes, display_dropped_count;
+        /* Since 1.4. What kind of notice `notice` is: "restarted" (variables are gone), "rolled_back" (the session went on
+         * with a checkpoint after its interpreter was ended), "resumed" (it goes on from what another process, or this
+         * one before it was idle, has stored); NULL: there is none. */
+        const char *notice_kind;
+        /* The checkpoint after this execution, a JSON object: {"id": "c7" or null, "mechanism": "byte-exact" | "portable",
+         * "durable": bool, "bytes": n, "took_ms": x, "unsaved": [{"name", "type", "reason"}], "reason": why there is none}.
+         * NULL: the session makes none by itself. docs/sessions.md. */
+        const char *checkpoint;
 };
 SBX_API void sbx_result_free(struct sbx_result *result);
 

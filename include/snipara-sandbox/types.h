@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define SBX_ABI_MAJOR 1u
-#define SBX_ABI_MINOR 3u
+#define SBX_ABI_MINOR 4u
 
 #if defined(__GNUC__)
 #define SBX_PRINTF(format_index, first_arg) __attribute__((format(printf, format_index, first_arg)))

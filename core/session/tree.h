@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree of a session's states: checkpoints, whose parent each is, and where the session stands. Data alone: what a
+ * checkpoint holds lies in a vault, or in a frozen copy. One thread at a time: whoever has the session's turn. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/error.h"
+
+#define SBX_CHECKPOINT_ID_SIZE 24u    /* "c" and a number that counts up in the session, and NUL */
+#define SBX_CHECKPOINT_LABEL_MAX 200u /* bytes of UTF-8, no control characters */
+
+/* How a state was taken, and comes back. */
+enum sbx_mechanism {
+        SBX_MECHANISM_BYTE_EXACT = 1, /* memory and files, byte for byte, by the backend (guest_save) */
+        SBX_MECHANISM_FROZEN = 2,     /* a copy of the guest's process, which lasts as long as the server */
+        SBX_MECHANISM_PORTABLE = 3,   /* values, definitions and files, by the guest's worker */
+};
+const char *sbx_mechanism_name(enum sbx_mechanism mechanism); /* "byte-exact", "frozen process", "portable" */
+/* 0: no such name. */
+enum sbx_mechanism sbx_mechanism_find(const char *name);
+
+struct sbx_checkpoint {
+        char id[SBX_CHECKPOINT_ID_SIZE];
+        char parent[SBX_CHECKPOINT_ID_SIZE]; /* "": the session's beginning */
+        char *label;                         /* NULL: none */
+        bool automatic;                      /* made after an execution; the oldest of these go first */
+        enum sbx_mechanism mechanism;
+        int64_t created_ms;  /* since 1970 */
+        uint64_t executions; /* that the session had had */
+        uint64_t bytes;      /* of its parts */
+        unsigned part_count; /* in the vault; 0: it is a frozen copy alone */
+        json_t *about;       /* what it holds: states.h */
+};
+
+struct sbx_tree {
+        struct sbx_checkpoint **items; /* oldest first */
+        size_t count;
+        uint64_t last_number;
+        char head[SBX_CHECKPOINT_ID_SIZE]; /* from which the session's state descends; "": from its beginning */
+};
+
+void sbx_checkpoint_free(struct sbx_checkpoint *checkpoint);
+void sbx_tree_clear(struct sbx_tree *tree);
+/* NULL: there is none. `id` may also be a label, which the newest with it has. */
+struct sbx_checkpoint *sbx_tree_find(const struct sbx_tree *tree, const char *id);
+/* A new one below the head, which it becomes; takes over `label` and `about` of `given`, and nothing else of its names.
+ * -EINVAL (label), -ENOMEM. */
+int sbx_tree_add(struct sbx_tree *tree, const struct sbx_checkpoint *given, struct sbx_checkpoint **ret_checkpoint,
+                 struct sbx_error *err);
+/* Its children become its parent's; so does the head. */
+void sbx_tree_remove(struct sbx_tree *tree, struct sbx_checkpoint *checkpoint);
+/* What would have to go for at most `max` to be left: the oldest automatic one that is not the head; NULL: none. */
+struct sbx_checkpoint *sbx_tree_surplus(const struct sbx_tree *tree, size_t max);
+
+/* As clients see one: {"id", "parent" (null), "label" (null), "automatic", "created_at", "executions", "bytes",
+ * "mechanism", "head": bool, "holds": about}. NULL: no memory. */
+json_t *sbx_checkpoint_json(const struct sbx_tree *tree, const struct sbx_checkpoint *checkpoint);
+/* As a vault keeps it. Reading takes nothing for granted: -EINVAL says what is wrong; counts are bounded, ids unique,
+ * parents exist or are "". */
+json_t *sbx_tree_encode(const struct sbx_tree *tree);
+int sbx_tree_decode(const json_t *json, struct sbx_tree *ret_tree, struct sbx_error *err);
