@@ -38,7 +38,14 @@ struct sbx_guest_spec {
          * NULL: nobody's yet, a guest that is made ahead of demand; a backend that has to know answers -ENODATA, and is
          * asked no more for such. */
         const char *owner;
+        /* Since ABI 1.4. */
+        uint32_t flags; /* SBX_GUEST_* bits */
+        uint32_t reserved_1_4;
 };
+
+/* guest_fork: the copy is there to take the place of its original, or of another copy, once that has ended; it is asked
+ * for nothing while one of them runs. A backend may make such a copy cheaper. Without it both may run side by side. */
+#define SBX_GUEST_FROZEN (1u << 0)
 
 /* A started guest. The host fills `struct_size`; the backend fills the rest. The descriptors belong to the host,
  * which closes them before guest_close. The backend sets O_CLOEXEC on them. */
@@ -94,7 +101,8 @@ struct sbx_backend_ops {
         /* Optional, by feature bit.
          * guest_fork: another guest that has the state of this one, which is idle and goes on as it was: memory, files and
          * all; what one of them does from now on, the other does not see. -EBUSY: this guest can't be copied as it is now
-         * (threads, child processes, open sockets: the error says which); it goes on. */
+         * (threads, child processes, open sockets: the error says which); it goes on. -ENOTSUP: this backend can make
+         * copies with SBX_GUEST_FROZEN alone, and this is none. */
         int (*guest_fork)(void *instance, void *handle, const struct sbx_guest_spec *spec,
                           const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err);
         int (*guest_save)(void *instance, void *handle, const struct sbx_call *call, struct sbx_output *ret_state,
