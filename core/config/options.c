@@ -52,7 +52,7 @@ const struct sbx_option sbx_core_options[] = {
                 "Plugin entry (a store) that keeps named sessions; empty: they end with the server."),
         RANGE(DURATION, "store_wait", "2s", NULL, 0, 10 * MINUTE,
               "How long to wait for a session that another server has, before it is refused."),
-        RANGE(DURATION, "session_retention", "720h", NULL, 0, 3650 * 24 * HOUR,
+        RANGE(DURATION, "session_retention", "30d", NULL, 0, 3650 * 24 * HOUR,
               "A stored session that nobody used for so long is removed; 0: never."),
         RANGE(INT, "checkpoints_max", "32", "checkpoints", 1, 1024,
               "Checkpoints of one session; beyond that the oldest automatic ones are removed."),

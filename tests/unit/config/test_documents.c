@@ -99,7 +99,7 @@ static void example_is_taken_as_it_stands_and_uncommented(void **state) {
                 sbx_buffer_free(&b);
         }
         assert_int_equal(count, sbx_config_core(config)->count);
-        assert_int_equal(sbx_config_plugin_count(config), 8);
+        assert_int_equal(sbx_config_plugin_count(config), 9);
         assert_false(sbx_config_plugin_find(config, "mcp")->built_in);
         sbx_config_free(config);
         sbx_config_free(defaults);

@@ -20,13 +20,13 @@ static void works_without_any_file(void **state) {
         assert_null(sbx_settings_get(sbx_config_core(config), "no_such"));
         snprintf(logs, sizeof(logs), "%s/logs", f->project);
         assert_string_equal(sbx_config_string(config, "log_dir"), logs);
-        assert_int_equal(sbx_config_plugin_count(config), 8);
+        assert_int_equal(sbx_config_plugin_count(config), 9);
         entry = sbx_config_plugin_find(config, "local");
         assert_string_equal(entry->plugin, "backend-local");
         assert_true(entry->enabled && entry->built_in && !entry->critical);
         assert_string_equal(sbx_config_plugin(config, 1)->name, "mcp");
         assert_string_equal(sbx_config_plugin(config, 3)->plugin, "sink-jsonl");
-        assert_null(sbx_config_plugin(config, 8));
+        assert_null(sbx_config_plugin(config, 9));
         assert_null(sbx_config_files(config)[0]);
         assert_int_equal(f->log.size, 0);
         sbx_config_free(config);

@@ -76,7 +76,7 @@ static void merges_entries_by_name(void **state) {
         setenv("RLM_LOCAL_PRELOAD", "math", 1);
         config = LOAD(f, "local.memory=2g");
 
-        assert_int_equal(sbx_config_plugin_count(config), 8);
+        assert_int_equal(sbx_config_plugin_count(config), 9);
         assert_false(sbx_config_plugin_find(config, "docker")->enabled);
         assert_true(sbx_config_plugin_find(config, "docker")->critical);
         assert_false(sbx_config_plugin_find(config, "docker")->built_in);
