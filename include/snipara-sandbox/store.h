@@ -76,6 +76,10 @@ struct sbx_store_ops {
          * "stored_bytes" (on disk), "quota_bytes" (0: none), "removed", "removed_bytes", "damaged": [names], "location"
          * (for people)}. Safe beside others that use the store. */
         int (*collect)(void *instance, const struct sbx_call *call, struct sbx_output *ret_json, struct sbx_error *err);
+        /* Who has a lease, without taking it or changing anything. -ENOENT: nobody has ever had it, or it was given back.
+         */
+        int (*lease_look)(void *instance, const char *lease, const struct sbx_call *call,
+                          struct sbx_store_lease *ret_lease, struct sbx_error *err);
 };
 
 #ifdef __cplusplus
