@@ -54,19 +54,22 @@ struct sbx_store_ops {
 
         /* ---- since ABI 1.4; a store without them can't keep sessions ---- */
 
-        /* All of the changes or none, durable when it returns 0 (with SBX_STORE_SOON: see there). The names share their
-         * directory, which is what stands before the last '/'. `lease` NULL: no lease is looked at; else -ESTALE, with
-         * nothing changed, unless `token` is that of the lease's last holder, whether its time has ended or not. A
-         * commit with an old token never gets through once lease_take has given the lease to somebody else. */
+        /* All of the changes or none, durable when it returns 0 (with SBX_STORE_SOON: see there). The names are
+         * different ones (-EINVAL) and share their directory, which is what stands before the last '/'. `lease` NULL: no
+         * lease is looked at; else -ESTALE, with nothing changed, unless `token` is that of the lease's holder, whether
+         * its time has ended or not; one that was given back has none. A commit with an old token never gets through
+         * once lease_take has given the lease to somebody else. */
         int (*commit)(void *instance, const struct sbx_store_change *changes, size_t count, const char *lease,
                       uint64_t token, uint32_t flags, const struct sbx_call *call, struct sbx_error *err);
         /* Takes a lease that nobody has, or whose time has ended, or whose token is `replace_token` (0: none; for a
          * holder who is known to be dead, or who takes his own anew). 0, and `*ret_lease` is the new one; -EBUSY, and
-         * it is the other's. Never waits for it. */
+         * it is the other's. Never waits for it. `ttl_ms`: 1 to 3600000, here and below (-EINVAL); `holder`: 1 to 255
+         * bytes. */
         int (*lease_take)(void *instance, const char *lease, const char *holder, uint32_t ttl_ms,
                           uint64_t replace_token, const struct sbx_call *call, struct sbx_store_lease *ret_lease,
                           struct sbx_error *err);
-        /* -ESTALE: somebody else has it by now. One that ended and that nobody took is the holder's again. */
+        /* -ESTALE: somebody else has it by now, or it was given back. One that ended and that nobody took is the
+         * holder's again. */
         int (*lease_renew)(void *instance, const char *lease, uint64_t token, uint32_t ttl_ms,
                            const struct sbx_call *call, struct sbx_error *err);
         /* Gives it back; another's is left alone. */
