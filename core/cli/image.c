@@ -57,26 +57,34 @@ static bool has_images(const struct sbx_instance *instance) {
         return instance->module->plugin.kind == SBX_PLUGIN_BACKEND && ops->images != NULL;
 }
 
-/* The configured environment, if it has images; else the first backend that has. */
+/* The configured environment, if it has images; else the first backend that has. One that stands before that and whose
+ * options are wrong is told of, instead of another being taken for it. */
 static int choose(struct images *images, const char **ret_name, struct sbx_error *err) {
         const struct sbx_config *config = images->parts.config;
         const char *configured = sbx_config_string(config, "environment"), *found = NULL;
-        struct sbx_error refused = {0}; /* why the first that could not be opened could not */
+        struct sbx_error wrong = {0}, refused = {0}; /* whose options are wrong; why the first could not be opened */
 
         for (size_t i = 0; i < sbx_config_plugin_count(config); i++) {
                 const struct sbx_plugin_entry *entry = sbx_config_plugin(config, i);
                 const struct sbx_instance *instance;
+                struct sbx_error problem = {0};
 
-                if (!is_backend(entry) ||
-                    sbx_registry_open(images->parts.registry, entry->name, &instance, &refused) < 0 ||
-                    !has_images(instance))
+                if (!is_backend(entry))
                         continue;
-                if (found == NULL || strcmp(entry->name, configured) == 0)
+                if (sbx_registry_open(images->parts.registry, entry->name, &instance, &problem) < 0) {
+                        if (found == NULL && wrong.code == 0 && problem.code == -EINVAL)
+                                wrong = problem;
+                        if (refused.code == 0)
+                                refused = problem;
+                        continue;
+                }
+                if (has_images(instance) && (found == NULL || strcmp(entry->name, configured) == 0))
                         found = entry->name;
         }
-        if (found == NULL && refused.code != 0) {
-                *err = refused;
-                return refused.code;
+        if (found == NULL || (wrong.code != 0 && strcmp(found, configured) != 0)) {
+                *err = wrong.code != 0 ? wrong : refused;
+                if (err->code != 0)
+                        return err->code;
         }
         if (found == NULL)
                 return sbx_error_set(err, -ENOENT, "cli",
