@@ -41,9 +41,18 @@ static size_t fill_vector(const struct sbx_exchange *exchange, struct iovec vect
         return count;
 }
 
+/* 1: something is to be sent; 0: nothing more. */
+static int has_unsent(struct sbx_exchange *exchange, struct sbx_error *err) {
+        if (unsent(exchange) > 0)
+                return 1;
+        return exchange->refill != NULL ? exchange->refill(exchange, err) : 0;
+}
+
 /* Sends what the socket takes now. 0 or -errno; -EPIPE when nobody reads any more. */
 static int send_some(struct sbx_guest_process *guest, struct sbx_exchange *exchange, struct sbx_error *err) {
-        while (unsent(exchange) > 0) {
+        int r;
+
+        while ((r = has_unsent(exchange, err)) > 0) {
                 size_t request = exchange->head.size + exchange->blob.size, left = request - exchange->sent, count;
                 struct iovec vector[3];
                 struct msghdr message = {.msg_iov = vector, .msg_iovlen = fill_vector(exchange, vector)};
@@ -66,7 +75,7 @@ static int send_some(struct sbx_guest_process *guest, struct sbx_exchange *excha
                         exchange->reply_is_cut = exchange->reply.size > (size_t)sent - count;
                 sbx_buffer_consume(&exchange->reply, (size_t)sent - count);
         }
-        return 0;
+        return r;
 }
 
 /* ---- output ---- */

@@ -27,6 +27,9 @@ struct sbx_exchange {
         const struct sbx_output_events *events;
         /* Takes a frame. 0: go on; 1: this was the result; negative: the guest broke the protocol, or no memory. */
         int (*take)(struct sbx_exchange *exchange, const struct sbx_frame *frame, struct sbx_error *err);
+        /* All of the request is out: what follows it, as a new `head` and `blob` (and `sent` of 0). 1: there is more;
+         * 0: that was it. NULL: nothing follows. */
+        int (*refill)(struct sbx_exchange *exchange, struct sbx_error *err);
         void *data;
 
         enum sbx_stop stop; /* why the guest was interrupted */

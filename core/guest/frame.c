@@ -26,7 +26,10 @@ static const struct rule from_host[] = {
         [SBX_FRAME_FILE_READ] = {"file_read", SHAPE_JSON, KIB(64), KIB(64)},
         [SBX_FRAME_FILE_WRITE] = {"file_write", SHAPE_JSON_BLOB, MIB(65), KIB(64)},
         [SBX_FRAME_FILE_LIST] = {"file_list", SHAPE_JSON, KIB(64), KIB(64)},
+        [SBX_FRAME_SAVE] = {"save", SHAPE_JSON, KIB(64), KIB(64)},
+        [SBX_FRAME_RESTORE] = {"restore", SHAPE_JSON, KIB(64), KIB(64)},
         [SBX_FRAME_TOOL_RESULT] = {"tool_result", SHAPE_JSON_BLOB, MIB(17), KIB(64)},
+        [SBX_FRAME_GIVE_STATE] = {"state", SHAPE_JSON_BLOB, MIB(17), KIB(64)},
 };
 
 #define FROM_GUEST 0x80
@@ -37,6 +40,7 @@ static const struct rule from_guest[] = {
         [SBX_FRAME_DISPLAY - FROM_GUEST] = {"display", SHAPE_JSON_BLOB, MIB(16), KIB(64)},
         [SBX_FRAME_TOOL_CALL - FROM_GUEST] = {"tool_call", SHAPE_JSON_BLOB, MIB(17), KIB(64)},
         [SBX_FRAME_RESULT - FROM_GUEST] = {"result", SHAPE_JSON_BLOB, MIB(68) + KIB(4), MIB(4)},
+        [SBX_FRAME_STATE - FROM_GUEST] = {"state", SHAPE_JSON_BLOB, MIB(17), KIB(64)},
 };
 
 static const struct rule *find_rule(const struct rule *rules, size_t count, size_t index) {

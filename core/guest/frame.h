@@ -16,12 +16,14 @@ enum sbx_frame_type {
         SBX_FRAME_SAVE = 0x09,
         SBX_FRAME_RESTORE = 0x0a,
         SBX_FRAME_TOOL_RESULT = 0x0b,
+        SBX_FRAME_GIVE_STATE = 0x0c,
         SBX_FRAME_READY = 0x81,
         SBX_FRAME_STDOUT = 0x82,
         SBX_FRAME_STDERR = 0x83,
         SBX_FRAME_DISPLAY = 0x84,
         SBX_FRAME_TOOL_CALL = 0x85,
         SBX_FRAME_RESULT = 0x86,
+        SBX_FRAME_STATE = 0x87,
 };
 
 #define SBX_FRAME_HEADER_SIZE 5

@@ -32,17 +32,24 @@ int sbx_guest_save(struct sbx_guest_process *guest, const struct sbx_call *call,
 int sbx_guest_restore(const struct sbx_instance *backend, const struct sbx_guest_spec *spec, struct sbx_bytes state,
                       const struct sbx_call *call, struct sbx_guest_process **ret_guest, struct sbx_error *err);
 
-/* A portable state, by the guest's worker (docs/guest-protocol.md, "Portable states"). save: `part` takes what the guest
- * sends, in order; the bytes are borrowed, a negative answer ends it. `max_bytes` bounds all parts together. `*ret_told` is
- * the guest's own account, bounded: {"variables", "names", "unsaved", "files", "digest", "unchanged": bool}. restore: into
- * a guest that has run nothing; `*ret_told`: {"variables", "names", "missing"}. -ENOTSUP: this worker can't. */
+/* A portable state, by the guest's worker (docs/guest-protocol.md, "Portable states"). save: `part` gets each part as a
+ * whole, in order, and may take the buffer over (leaving an empty one with the same maximum, or zeroes); a negative
+ * answer ends it, and the guest goes on. `max_bytes` bounds all parts together. `*ret_told` is the guest's own account,
+ * bounded:
+ * {"variables", "names", "unsaved", "files", "digest", "unchanged": bool}. -EFBIG, -ETIMEDOUT, -ENOMEM: more than may
+ * be, and the guest goes on unless sbx_guest_alive says otherwise. restore: into a guest that has run nothing;
+ * `*ret_told`:
+ * {"variables", "names", "missing"}; -EBADMSG, -EPROTONOSUPPORT: the parts are no state, or one of a newer worker, and
+ * the guest is as it was; after any other error it should be ended. -ENOTSUP: this worker can't. */
+#define SBX_GUEST_PARTS_MAX 4096u
 struct sbx_guest_portable {
         uint64_t max_bytes;
         uint64_t max_ms;          /* that the worker should spend at most; 0: as long as the call */
         const char *known_digest; /* equal to what there is: no parts, and "unchanged"; NULL: none */
         void *data;
-        int (*part)(void *data, struct sbx_bytes bytes);
+        int (*part)(void *data, struct sbx_buffer *part);
 };
+bool sbx_guest_portable(const struct sbx_guest_process *guest); /* Can this worker do it? */
 int sbx_guest_save_portable(struct sbx_guest_process *guest, const struct sbx_guest_portable *request,
                             const struct sbx_call *call, json_t **ret_told, struct sbx_error *err);
 int sbx_guest_restore_portable(struct sbx_guest_process *guest, const struct sbx_bytes *parts, size_t count,

@@ -59,3 +59,17 @@ void sbx_guest_bury(struct sbx_guest_process *guest, const struct sbx_guest_usag
 int sbx_guest_request(struct sbx_guest_process *guest, uint8_t type, json_t *request, struct sbx_bytes blob,
                       const struct sbx_call *call, json_t **ret_answer, struct sbx_buffer *ret_blob,
                       struct sbx_error *err);
+
+/* What surrounds a request. */
+struct sbx_guest_dialog {
+        void *data;
+        /* Frames that go out before it, borrowed until the next call: 1 and one of them, 0 when there are no more. */
+        int (*give)(void *data, struct sbx_bytes *ret_head, struct sbx_bytes *ret_blob, struct sbx_error *err);
+        /* A `state` frame that came before the result. 0, or negative: the guest broke the protocol. */
+        int (*take)(void *data, const struct sbx_frame *frame, struct sbx_error *err);
+        uint64_t deadline_ns; /* of its own, if that is earlier than the call's; 0: none */
+};
+/* The same with a dialog (NULL: none). */
+int sbx_guest_ask(struct sbx_guest_process *guest, uint8_t type, json_t *request, struct sbx_bytes blob,
+                  const struct sbx_guest_dialog *dialog, const struct sbx_call *call, json_t **ret_answer,
+                  struct sbx_buffer *ret_blob, struct sbx_error *err);

@@ -15,7 +15,9 @@
 #define TYPE_SHOWN_MAX 200
 
 struct answer {
-        struct sbx_guest_process *guest;
+        const struct sbx_guest_dialog *dialog; /* NULL: none */
+        struct sbx_bytes head, request_blob;
+        bool asked; /* head and blob are out, or on their way: nothing of the dialog comes after them */
         int64_t id;
         json_t *json;
         struct sbx_buffer *blob;
@@ -28,6 +30,8 @@ static int take_answer(struct sbx_exchange *exchange, const struct sbx_frame *fr
         int64_t id;
         int r;
 
+        if (frame->type == SBX_FRAME_STATE && answer->dialog != NULL && answer->dialog->take != NULL)
+                return answer->dialog->take(answer->dialog->data, frame, err);
         if (frame->type != SBX_FRAME_RESULT)
                 return frame->type == SBX_FRAME_READY
                                ? sbx_error_set(err, -EPROTO, SBX_GUEST_ORIGIN, NULL, "a second `ready`")
@@ -58,10 +62,13 @@ static int code_of(const char *name) {
         static const struct {
                 const char *name;
                 int code;
-        } codes[] = {{"ENOENT", ENOENT},   {"EACCES", EACCES},   {"EPERM", EPERM},     {"EISDIR", EISDIR},
-                     {"ENOTDIR", ENOTDIR}, {"EFBIG", EFBIG},     {"ENOSPC", ENOSPC},   {"EDQUOT", EDQUOT},
-                     {"EROFS", EROFS},     {"ELOOP", ELOOP},     {"EEXIST", EEXIST},   {"ENAMETOOLONG", ENAMETOOLONG},
-                     {"ENXIO", ENXIO},     {"ETXTBSY", ETXTBSY}, {"EINVAL", EINVAL},   {"ENODEV", ENODEV}};
+        } codes[] = {{"ENOENT", ENOENT},   {"EACCES", EACCES},       {"EPERM", EPERM},
+                     {"EISDIR", EISDIR},   {"ENOTDIR", ENOTDIR},     {"EFBIG", EFBIG},
+                     {"ENOSPC", ENOSPC},   {"EDQUOT", EDQUOT},       {"EROFS", EROFS},
+                     {"ELOOP", ELOOP},     {"EEXIST", EEXIST},       {"ENAMETOOLONG", ENAMETOOLONG},
+                     {"ENXIO", ENXIO},     {"ETXTBSY", ETXTBSY},     {"EINVAL", EINVAL},
+                     {"ENODEV", ENODEV},   {"ENOMEM", ENOMEM},       {"EBUSY", EBUSY},
+                     {"EBADMSG", EBADMSG}, {"ETIMEDOUT", ETIMEDOUT}, {"EPROTONOSUPPORT", EPROTONOSUPPORT}};
 
         for (size_t i = 0; name != NULL && i < sizeof(codes) / sizeof(codes[0]); i++)
                 if (strcmp(codes[i].name, name) == 0)
@@ -139,19 +146,36 @@ int sbx_guest_check_text(const char *what, const char *text, struct sbx_error *e
         return sbx_error_set(err, -EINVAL, SBX_GUEST_ORIGIN, "Rename it.", "the %s is not valid UTF-8", what);
 }
 
-int sbx_guest_request(struct sbx_guest_process *guest, uint8_t type, json_t *request, struct sbx_bytes blob,
-                      const struct sbx_call *call, json_t **ret_answer, struct sbx_buffer *ret_blob,
-                      struct sbx_error *err) {
+/* What comes before the request is sent as the dialog gives it, the request at last. */
+static int send_next(struct sbx_exchange *exchange, struct sbx_error *err) {
+        struct answer *answer = exchange->data;
+        const struct sbx_guest_dialog *dialog = answer->dialog;
+        struct sbx_bytes head = {0}, blob = {0};
+        int r = answer->asked ? 0 : dialog->give(dialog->data, &head, &blob, err);
+
+        if (r < 0 || answer->asked)
+                return r;
+        answer->asked = r == 0;
+        exchange->head = r > 0 ? head : answer->head;
+        exchange->blob = r > 0 ? blob : answer->request_blob;
+        exchange->sent = 0;
+        return 1;
+}
+
+int sbx_guest_ask(struct sbx_guest_process *guest, uint8_t type, json_t *request, struct sbx_bytes blob,
+                  const struct sbx_guest_dialog *dialog, const struct sbx_call *call, json_t **ret_answer,
+                  struct sbx_buffer *ret_blob, struct sbx_error *err) {
         _cleanup_buffer_ struct sbx_buffer head = SBX_BUFFER(REQUEST_MAX);
-        struct answer answer = {.guest = guest, .blob = ret_blob};
+        struct answer answer = {.dialog = dialog, .blob = ret_blob, .request_blob = blob};
+        bool gives = dialog != NULL && dialog->give != NULL;
         struct sbx_exchange exchange = {
-                .blob = blob,
                 .deadline_ns = call != NULL && call->deadline_ns != 0 ? call->deadline_ns
                                                                       : sbx_clock_deadline_ms(REQUEST_TIMEOUT_MS),
                 .grace_ns = SBX_GUEST_GRACE_NS,
                 .cancel_fd = call != NULL ? call->cancel_fd : -1,
                 .frame_max = ((size_t)17 << 20) + (ret_blob != NULL ? ret_blob->max : 0),
                 .take = take_answer,
+                .refill = gives ? send_next : NULL,
                 .data = &answer,
         };
         _cleanup_json_ json_t *json = NULL;
@@ -163,7 +187,13 @@ int sbx_guest_request(struct sbx_guest_process *guest, uint8_t type, json_t *req
         if (r < 0)
                 return r;
         answer.id = guest->last_id;
-        exchange.head = sbx_buffer_bytes(&head);
+        answer.head = sbx_buffer_bytes(&head);
+        if (!gives) {
+                exchange.head = answer.head;
+                exchange.blob = blob;
+        }
+        if (dialog != NULL && dialog->deadline_ns != 0 && dialog->deadline_ns < exchange.deadline_ns)
+                exchange.deadline_ns = dialog->deadline_ns;
         r = sbx_channel_run(guest, &exchange, err);
         json = answer.json;
         if (r == 0)
@@ -176,4 +206,10 @@ int sbx_guest_request(struct sbx_guest_process *guest, uint8_t type, json_t *req
                 return r;
         *ret_answer = steal_pointer(json);
         return 0;
+}
+
+int sbx_guest_request(struct sbx_guest_process *guest, uint8_t type, json_t *request, struct sbx_bytes blob,
+                      const struct sbx_call *call, json_t **ret_answer, struct sbx_buffer *ret_blob,
+                      struct sbx_error *err) {
+        return sbx_guest_ask(guest, type, request, blob, NULL, call, ret_answer, ret_blob, err);
 }
