@@ -214,9 +214,9 @@ class Server:
         assert told.end == "ok", "%s%s" % (told, self.machine.logged())
         return told
 
-    def look(self, session, hidden=()):
+    def look(self, session):
         """The session's own account of itself."""
-        return self.run(session, model.looking(hidden))
+        return self.run(session, model.looking())
 
     def checkpoints(self, session):
         """As list_checkpoints tells them, oldest first."""

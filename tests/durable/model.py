@@ -48,7 +48,7 @@ def look(variables):
             return "%s %s" % (kind.__qualname__, told(vars(value), depth + 1))
         return "%s %r" % (kind.__name__, value)
     for name in sorted(variables):
-        if name[0] != "_" and name != "look" and name not in @HIDDEN@:
+        if name[0] != "_" and name != "look":
             words[name] = short(told(variables[name]))
             if type(variables[name]) in (list, dict, bytearray, set) or type(variables[name]).__module__ == "__main__":
                 seen.setdefault(id(variables[name]), []).append(name)
@@ -74,12 +74,12 @@ def calls(variables):
 '''
 
 
-def looking(hidden=()):
-    """The code that prints a session's own account; `hidden`: names that are not told of."""
+def looking():
+    """The code that prints a session's own account."""
     return ("def _account():\n    import json\n    room = {}\n    exec(%r, room)\n"
             "    told = room['look'](globals())\n    told['calls'] = room['calls'](globals())\n"
             "    print(%r + json.dumps(told, sort_keys=True))\n_account()\ndel _account\n"
-            % (LOOKING.replace("@HIDDEN@", repr(tuple(sorted(hidden)))) + CALLING, MARK))
+            % (LOOKING + CALLING, MARK))
 
 
 def told_in(text):
@@ -214,9 +214,9 @@ class Programs:
 class Model:
     """Runs lists of programs in this process, in a directory of their own. A context manager."""
 
-    def __init__(self, hidden=()):
+    def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="sbx-model-")
-        self.hidden, self.known = hidden, {}
+        self.known = {}
 
     def __enter__(self):
         return self
@@ -242,7 +242,7 @@ class Model:
                 for program in programs:
                     with contextlib.suppress(ValueError):
                         exec(compile(program, "<program>", "exec"), variables)
-                exec(looking(self.hidden), variables)
+                exec(looking(), variables)
         finally:
             os.chdir(before)
             shutil.rmtree(room)
