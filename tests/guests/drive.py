@@ -99,8 +99,8 @@ class Guest:
     def read(self, path, target):
         return self._ask("read", path=path, to=target)["size"]
 
-    def fork(self):
-        return Guest(self.driver, self._ask("fork"))
+    def fork(self, **members):
+        return Guest(self.driver, self._ask("fork", **members))
 
     def save(self, path):
         return self._ask("save", to=path)["size"]

@@ -33,7 +33,7 @@ driver_command driver_start;   /* {"label"?, "runtime"?, "memory_bytes"?} -> {"g
 driver_command driver_execute; /* {"guest", "code", "timeout_ms"?, "output_max_bytes"?} -> what came of it */
 driver_command driver_write;   /* {"guest", "path", "from"}: a file of the host's into the guest */
 driver_command driver_read;    /* {"guest", "path", "to"} */
-driver_command driver_fork;    /* {"guest"} -> {"guest"} */
+driver_command driver_fork;    /* {"guest", "frozen"?} -> {"guest"} */
 driver_command driver_save;    /* {"guest", "to"} -> {"size"} */
 driver_command driver_restore; /* {"from", "memory_bytes"?} -> {"guest"} */
 driver_command driver_limit;   /* {"guest", "memory_bytes"} */

@@ -14,10 +14,15 @@
 int driver_fork(const json_t *command, const struct sbx_call *call, json_t *answer, struct sbx_error *err) {
         struct sbx_guest_process **guest = NULL, *copy = NULL;
         struct sbx_guest_spec spec;
+        bool frozen = false;
         int r = driver_guest(command, &guest, err);
 
         if (r == 0)
                 r = driver_spec(command, &spec, err);
+        if (r == 0)
+                r = sbx_json_get_bool(command, "", "frozen", 0, &frozen, err);
+        if (frozen)
+                spec.flags |= SBX_GUEST_FROZEN;
         if (r == 0)
                 r = sbx_guest_fork(*guest, &spec, call, &copy, err);
         return r == 0 ? driver_keep(copy, answer, err) : r;
