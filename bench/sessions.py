@@ -3,11 +3,13 @@
 """Measures what it costs that sessions last: forks, rollbacks, checkpoints, going on in another server; prints tables with
 ratios and says which aims are held.
 
-    bench/sessions.py [--build DIR] [--backends local,wasm] [--only forks,automatic,portable,branches] [--rounds N]
+    bench/sessions.py [--build DIR] [--backends local,wasm] [--only copies,forks,automatic,portable,branches] [--rounds N]
                       [--sizes 1,10,20,50,100] [--branches 200] [--branch-size 20] [--directory DIR] [--json FILE]
 
-    forks      fork_session of a live session and rollback_session, by megabytes of state: medians, and the slope. "server" is
-               what the tool says that it took, "client" what a client process waits for the answer
+    copies     a copy of a live session's guest that is kept to go back to, and its first result in the place of the original,
+               by megabytes of state: medians, and the slope; at the backend, without the sessions above it
+    forks      the same of fork_session and rollback_session. "server" is what the tool says that it took, "client" what a
+               client process waits for the answer
     automatic  an execution in a session with small state, with checkpoints after each against without (`checkpoint`), in turn
     portable   a dictionary of 10 MB and an array of 50 MB (local): checkpoint_session, and the first call of a new server,
                beside pickle in the same interpreter and writing as much to the same disk
@@ -27,7 +29,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PARTS = ("forks", "automatic", "portable", "branches")
+PARTS = ("copies", "forks", "automatic", "portable", "branches")
 MIB = 1 << 20
 # What changes something, so that there is a state to keep; bench_session wants "1" printed.
 SMALL = "count = globals().get('count', 0) + 1; print(1)"
@@ -68,6 +70,38 @@ def timed(call, *arguments, **named):
     begin = time.perf_counter()
     value = call(*arguments, **named)
     return (time.perf_counter() - begin) * 1e3, value
+
+
+# ---- copies of guests ----
+
+def copy_once(guest):
+    """(the copy, in the place of its original; figures)"""
+    answer = guest.driver.ask("fork", guest=guest.number, frozen=True)
+    copy = type(guest)(guest.driver, answer)
+    began = time.perf_counter()
+    guest.end()
+    result = copy.execute("touched += 1; print(touched)")
+    taken = (time.perf_counter() - began) * 1e3
+    if result["end"] != "ok":
+        raise RuntimeError(f"the copy says {result}")
+    return copy, {"copy": answer["took_ns"] / 1e6, "take_over": taken}
+
+
+def measure_copies(args, backend):
+    rows = []
+    settings = [f"{backend}.pool=0", f"{backend}.memory=1g", f"{backend}.memory_max=2g"]
+    with args.drive.Driver(backend, settings, build=str(args.build)) as driver:
+        for size in args.sizes:
+            guest, figures = driver.start(memory_bytes=1 << 30), {"copy": [], "take_over": []}
+            guest.run(BLOCKS % size)
+            for number in range(args.rounds * 2 + 2):
+                progress(f"copies: {size} MB {number + 1}/{args.rounds * 2 + 2}")
+                guest, steps = copy_once(guest)
+                for name, took in steps.items() if number >= 2 else ():
+                    figures[name].append(took)
+            guest.end()
+            rows.append({"mb": size, **{name: summary(values) for name, values in figures.items()}})
+    return {"sizes": rows, **{f"{name}_slope_ms": slope(rows, name) for name in ("copy", "take_over")}}
 
 
 # ---- forks and rollbacks ----
@@ -208,6 +242,7 @@ def measure_portable(args):
             saved, told = timed(server.call, "checkpoint_session", session_id="large")
             server.stop()
             server = place.serve()
+            server.run("first", "print(1)")  # starts what all sessions need
             fresh, _ = timed(server.run, "fresh", "print(1)")
             resume, answer = timed(server.run, "large", "print(len(table), len(numbers))")
             if answer.text.split()[-1] != "6250000" or answer.notice_kind != "resumed":
@@ -277,6 +312,12 @@ def aims(report):
     def add(text, value, limit, unit):
         found.append((text, f"{value:.3g} {unit}", value <= limit))
 
+    for backend, figures in report.get("copies", {}).items():
+        for row in figures["sizes"]:
+            if row["mb"] == 20:
+                add(f"{backend}: a copy of a guest with 20 MB: at most 3 ms", row["copy"]["median_ms"], 3, "ms")
+                add(f"{backend}: it takes the guest's place: at most 5 ms", row["take_over"]["median_ms"], 5, "ms")
+        add(f"{backend}: a copy, for each MB more: at most 0.03 ms", figures["copy_slope_ms"], 0.03, "ms/MB")
     for backend, figures in report.get("forks", {}).items():
         for row in figures["sizes"]:
             if row["mb"] == 20:
@@ -291,6 +332,14 @@ def aims(report):
     return found
 
 
+def show_copies(backend, figures):
+    print(f"{backend}, at the backend: medians in ms")
+    print(f"{'state':>10}{'copy':>18}{'takes the place':>18}")
+    for row in figures["sizes"]:
+        print(f"{row['mb']:>7} MB{row['copy']['median_ms']:>18.2f}{row['take_over']['median_ms']:>18.2f}")
+    print(f"{'per MB':>10}{figures['copy_slope_ms']:>18.4f}{figures['take_over_slope_ms']:>18.4f}\n")
+
+
 def show_forks(backend, figures):
     print(f"{backend}, {figures['sizes'][0]['mechanism']}: medians in ms")
     columns = ("fork", "fork_client", "fork_first", "rollback", "rollback_client", "rollback_first")
@@ -303,6 +352,8 @@ def show_forks(backend, figures):
 
 def show(report):
     print(f"{report['cpus']} CPUs, kernel {report['kernel']}, stores on {report['disk']}\n")
+    for backend, figures in report.get("copies", {}).items():
+        show_copies(backend, figures)
     for backend, figures in report.get("forks", {}).items():
         show_forks(backend, figures)
     if "automatic" in report:
@@ -356,7 +407,7 @@ def arguments():
 def check(args):
     """What is missing is said at once; returns the reasons of backends that are absent."""
     args.build, args.directory = args.build.resolve(), args.directory.resolve()
-    for program in ("core/cli/snipara-sandbox", "bench/bench_session"):
+    for program in ("core/cli/snipara-sandbox", "bench/bench_session", "tests/guests/drive-guests"):
         if not (args.build / program).exists():
             stop(f"{args.build}/{program} is not there",
                  f"meson setup {args.build} --buildtype release && ninja -C {args.build}")
@@ -364,9 +415,10 @@ def check(args):
     if unknown:
         stop(f"--only: no {', '.join(unknown)}", f"the parts are {', '.join(PARTS)}")
     os.environ.update(SNIPARA_SANDBOX=str(args.build / "core/cli/snipara-sandbox"), SNIPARA_SANDBOX_BUILD_ROOT=str(args.build))
-    sys.path[1:1] = [str(ROOT / "tests"), str(ROOT / "tests/durable")]
+    sys.path[1:1] = [str(ROOT / "tests"), str(ROOT / "tests/durable"), str(ROOT / "tests/guests")]
+    import drive
     import durable_case
-    args.case = durable_case
+    args.case, args.drive = durable_case, drive
     if "wasm" in args.backends and (reason := durable_case.with_guest.missing()):
         args.backends.remove("wasm")
         return ["wasm: " + reason]
@@ -376,7 +428,7 @@ def check(args):
 def main():
     args = arguments().parse_args()
     report = {"absent": check(args), "cpus": os.cpu_count(), "kernel": os.uname().release, "disk": str(args.directory)}
-    parts = {"forks": measure_forks, "automatic": measure_automatic, "branches": measure_branches}
+    parts = {"copies": measure_copies, "forks": measure_forks, "automatic": measure_automatic, "branches": measure_branches}
     for part in PARTS:
         if part not in args.only:
             continue
