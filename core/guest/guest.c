@@ -74,6 +74,12 @@ static void close_descriptor(int32_t *fd) {
         *fd = -1;
 }
 
+/* Also one that is known to be dead: what it has started may live on. */
+void sbx_guest_end(struct sbx_guest_process *guest) {
+        guest->ops->guest_kill(guest->backend->state, guest->handle.handle);
+        guest->dead = true;
+}
+
 void sbx_guest_free(struct sbx_guest_process *guest) {
         if (guest == NULL)
                 return;

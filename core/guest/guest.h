@@ -20,6 +20,8 @@ int sbx_guest_start(const struct sbx_instance *backend, const struct sbx_logger 
                     const struct sbx_guest_spec *spec, const struct sbx_call *call,
                     struct sbx_guest_process **ret_guest, struct sbx_error *err);
 void sbx_guest_free(struct sbx_guest_process *guest); /* kills it; NULL is fine */
+/* Kills it with all that it has started, and returns when that is dead: before a copy of it takes its place, say. */
+void sbx_guest_end(struct sbx_guest_process *guest);
 
 /* States, for backends whose features say so; else -ENOTSUP. The guest must be idle, and goes on as it was.
  * fork: another guest with the same state. save: the state as bytes (-EFBIG: too many); `ret_state` is empty, its
