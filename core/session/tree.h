@@ -19,6 +19,7 @@
 #define SBX_CREATED_MS_MAX INT64_C(253402300799999)  /* the year 9999 */
 /* Of what is said about a state (states.h). */
 #define SBX_ABOUT_MEMBERS_MAX 32u
+#define SBX_ABOUT_LEVELS_MAX 6u
 #define SBX_ABOUT_NAMES_MAX 200u
 #define SBX_ABOUT_TEXT_MAX 1024u /* bytes of a name, a type, a reason */
 

@@ -131,6 +131,25 @@ static int check_unsaved(const json_t *unsaved, const char *path, struct sbx_err
         return r;
 }
 
+/* Members that this version does not know are kept; a reader takes only so many levels. */
+static bool is_shallow(const json_t *json, unsigned levels) {
+        const char *key;
+        json_t *value;
+        size_t index;
+
+        if (levels == 0)
+                return !json_is_object(json) && !json_is_array(json);
+        json_object_foreach ((json_t *)json, key, value) {
+                if (!is_shallow(value, levels - 1))
+                        return false;
+        }
+        json_array_foreach (json, index, value) {
+                if (!is_shallow(value, levels - 1))
+                        return false;
+        }
+        return true;
+}
+
 int sbx_checkpoint_check_about(const json_t *about, const char *path, struct sbx_error *err) {
         static const char *const keys[] = {"runtime", "version", "digest", NULL};
         const json_t *files = json_object_get(about, "files");
@@ -139,6 +158,8 @@ int sbx_checkpoint_check_about(const json_t *about, const char *path, struct sbx
 
         if (!json_is_object(about) || json_object_size(about) > SBX_ABOUT_MEMBERS_MAX)
                 return REFUSE(err, "%s is no object of at most %u members", path, SBX_ABOUT_MEMBERS_MAX);
+        if (!is_shallow(about, SBX_ABOUT_LEVELS_MAX))
+                return REFUSE(err, "%s has more than %u levels", path, SBX_ABOUT_LEVELS_MAX);
         r = check_strings(about, path, keys, err);
         if (r == 0)
                 r = sbx_json_get_int(about, path, "variables", 0, 0, INT64_MAX, &number, err);

@@ -15,18 +15,24 @@ int sbx_vaults_new(const struct sbx_config *config, struct sbx_registry *registr
                    struct sbx_vaults **ret_vaults, struct sbx_error *err);
 void sbx_vaults_free(struct sbx_vaults *vaults); /* every vault is closed */
 /* Whether a session of this id goes into the store: not "" (a fresh one), "default" and what begins with "default-",
- * and nothing where no store is configured. */
-bool sbx_vaults_durable(const struct sbx_vaults *vaults, const char *id);
+ * and nothing where no store is configured. A principal "run:ID", who has sessions for one agent run, has a "default"
+ * of his own, which is; what belongs to parts of a run ("run:ID/...") is not. */
+bool sbx_vaults_durable(const struct sbx_vaults *vaults, const char *principal, const char *id);
+/* Why the store that is configured can't be had, so that no session goes into it; NULL: it can, or nobody has needed it
+ * yet. Lives as long as the vaults; logged once, when it is found out. */
+const char *sbx_vaults_problem(struct sbx_vaults *vaults);
 
 /* Opens a session's vault: for a durable one takes its lease and reads its manifest. With `create` a session that the
  * store does not know has an empty tree (and nothing of it is in the store until the first checkpoint); without,
  * -ENOENT. -EBUSY: another server has the session: who, and since when he has said nothing; a dead one on this machine,
  * and one whose lease has ended, lose it. -EBADMSG, -EPROTONOSUPPORT: the manifest is damaged, of a newer version: what
- * to do. */
+ * to do. Where the store can't be had, and for what is not durable, it is a new vault in memory, which shares nothing
+ * with others of its name. Nobody opens a durable session twice at a time. */
 int sbx_vault_open(struct sbx_vaults *vaults, const char *principal, const char *id, bool create,
                    const struct sbx_call *call, struct sbx_vault **ret_vault, struct sbx_error *err);
 void sbx_vault_close(struct sbx_vault *vault); /* gives the lease back; NULL is fine */
 bool sbx_vault_durable(const struct sbx_vault *vault);
+/* What is in it lives until the next change of the vault. */
 const struct sbx_tree *sbx_vault_tree(const struct sbx_vault *vault);
 
 /* What a session was when it was stored, to be checked before its state is given to a guest. */
@@ -46,20 +52,26 @@ void sbx_vault_identify(struct sbx_vault *vault, const struct sbx_vault_identity
 int sbx_vault_add(struct sbx_vault *vault, const struct sbx_checkpoint *given, struct sbx_session_state *state,
                   bool soon, const struct sbx_call *call, const struct sbx_checkpoint **ret_checkpoint,
                   struct sbx_error *err);
-/* One without parts: a frozen copy, which is gone with the server (it is not in the manifest). */
+/* One without parts: a frozen copy, which is gone with the server (it is not in the manifest). Nothing is stored by
+ * that, nor by what moves to it or removes it, until the next change that is. */
 int sbx_vault_add_frozen(struct sbx_vault *vault, const struct sbx_checkpoint *given,
                          const struct sbx_checkpoint **ret_checkpoint, struct sbx_error *err);
 /* -ENOENT; -EBADMSG: damaged, or not what the manifest says. */
 int sbx_vault_read(struct sbx_vault *vault, const char *checkpoint, const struct sbx_call *call,
                    struct sbx_session_state *ret_state, struct sbx_error *err);
-/* The session's state descends from this checkpoint from now on. */
+/* The session's state descends from this checkpoint from now on; "": from its beginning. Stored `soon`. */
 int sbx_vault_move(struct sbx_vault *vault, const char *checkpoint, const struct sbx_call *call, struct sbx_error *err);
 int sbx_vault_remove(struct sbx_vault *vault, const char *checkpoint, const struct sbx_call *call,
                      struct sbx_error *err);
 /* All of the session; the vault is closed by that. */
 int sbx_vault_destroy(struct sbx_vault *vault, const struct sbx_call *call, struct sbx_error *err);
-/* Lease lost, to be asked before a session's guest is used: the guest's state is no longer the session's. */
-bool sbx_vault_lost(const struct sbx_vault *vault);
+/* Whatever the store has of a session that nobody has open, also what is damaged. -ENOENT, -EBUSY. */
+int sbx_vaults_destroy(struct sbx_vaults *vaults, const char *principal, const char *id, const struct sbx_call *call,
+                       struct sbx_error *err);
+/* Lease lost, to be asked before a session's guest is used: the guest's state is no longer the session's. A look at a
+ * flag and a clock; only where nobody could renew the lease for as long as it lasts (the machine slept) the store is
+ * asked. */
+bool sbx_vault_lost(struct sbx_vault *vault);
 
 /* What is stored: [{"id", "principal", "environment", "runtime", "created_at", "used_at", "checkpoints", "bytes",
  * "executions", "head", "server": holder or null, "damaged": text or null}], sorted. `principal` NULL: everybody's. */
