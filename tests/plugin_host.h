@@ -71,6 +71,8 @@ static inline int64_t plugin_host_int(struct sbx_host_state *self, const char *n
                 return number << 10;
         if (strcmp(end, "m") == 0)
                 return duration ? number * 60000 : number << 20;
+        if (strcmp(end, "g") == 0)
+                return number << 30;
         return duration && strcmp(end, "ms") != 0 ? number * 1000 : number;
 }
 
