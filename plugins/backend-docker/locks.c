@@ -227,12 +227,16 @@ enum lock_state locks_look(const struct locks *locks, const char *id) {
         return look(locks, name, NULL);
 }
 
+/* Whoever removes it has it for himself, and looks whether it still stands under its name: what another has removed
+ * meanwhile may stand there anew, and be somebody's. */
 void locks_forget(const struct locks *locks, const char *id) {
         _cleanup_close_ int fd = -1;
         char name[LOCK_NAME_SIZE];
+        struct stat st;
 
         lock_name(id, name);
-        if (locks_is_id(id) && look(locks, name, &fd) == LOCK_FREE)
+        if (locks_is_id(id) && look(locks, name, &fd) == LOCK_FREE && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+            fstat(fd, &st) == 0 && st.st_nlink > 0)
                 unlinkat(locks->fd, name, 0);
 }
 

@@ -173,7 +173,7 @@ static void test_host(void **state) {
 }
 
 static void write_file(const char *directory, const char *name, const char *text) {
-        char path[256];
+        char path[512];
         FILE *file;
 
         snprintf(path, sizeof(path), "%s/%s", directory, name);
