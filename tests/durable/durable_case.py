@@ -2,7 +2,8 @@
 """What the tests of durable sessions share: a machine with a store, projects and servers one after another, that are
 ended in every way; what a client was told; which process is what.
 
-Environment: SNIPARA_SANDBOX is the program; SNIPARA_SANDBOX_BUILD_ROOT the build tree."""
+Environment: SNIPARA_SANDBOX is the program; SNIPARA_SANDBOX_BUILD_ROOT the build tree; STORE where sessions are kept, "dir"
+or "postgres", which gets a server of the test's own."""
 import atexit
 import contextlib
 import json
@@ -15,17 +16,18 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[1:1] = [os.path.join(HERE, ".."), os.path.join(HERE, "../engines"), os.path.join(HERE, "../wasm")]
+sys.path[1:1] = [os.path.join(HERE, place) for place in ("..", "../engines", "../wasm", "../../plugins/store-postgres/tests")]
 import engines  # noqa: E402
 import mcp_client  # noqa: E402
 import model  # noqa: E402
+import postgres_server  # noqa: E402
 import with_guest  # noqa: E402
 from tap import skip  # noqa: E402
 
 PROGRAM = os.environ.get("SNIPARA_SANDBOX") or shutil.which("snipara-sandbox") or "snipara-sandbox"
 PATIENCE = 300  # seconds that anything may take on a busy machine
 FACTS = "snipara-sandbox/execution"
-BACKENDS = ("wasm", "local", "docker")
+STORE = os.environ.get("STORE", "dir")
 MIB = 1 << 20
 
 _open = contextlib.ExitStack()
@@ -100,7 +102,9 @@ class Machine:
             self.engine = engine()
             self.entry = {"engine": self.engine.address, "image": self.engine.image, "pull": "never",
                           "workspace": "none", "memory": "128m", "memory_max": "128m", **self.entry}
-        self.servers = []
+        if STORE == "postgres" and postgres_server.find_program("initdb") is None:
+            skip("no PostgreSQL server on this machine: apt-get install postgresql")
+        self.servers, self.postgres = [], None
 
     def __enter__(self):
         self.directory = tempfile.mkdtemp(prefix="sbx-d-")
@@ -109,12 +113,16 @@ class Machine:
         self.log = os.path.join(self.directory, "log")
         for path in (self.home, os.path.join(self.home, "run")):
             os.mkdir(path, 0o700)
+        if STORE == "postgres":
+            self.postgres = postgres_server.Server()
         return self
 
     def __exit__(self, *_):
         for server in self.servers:
             server.kill()
         self._remove_containers()
+        if self.postgres:
+            self.postgres.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _remove_containers(self):
@@ -131,9 +139,9 @@ class Machine:
         """The path of a configuration in a project of that name."""
         directory = os.path.join(self.directory, name)
         os.makedirs(os.path.join(directory, ".git"), mode=0o700, exist_ok=True)
-        store = {"path": self.store, **more.pop("store", {})}
+        where = {"conninfo": self.postgres.conninfo} if self.postgres else {"path": self.store}
         entries = [{"name": self.backend, "plugin": "backend-" + self.backend, **self.entry, **more.pop("entry", {})},
-                   {"name": "store", "plugin": "store-dir", **store}]
+                   {"name": "store", "plugin": "store-" + STORE, **where, **more.pop("store", {})}]
         text = 'environment = "%s";\n%s%s\nplugins = ( %s );\n' % (
             self.backend, self.settings, "".join("%s = %s;\n" % (key, _setting(value)) for key, value in more.items()),
             ", ".join("{ %s }" % " ".join("%s = %s;" % (key, _setting(value)) for key, value in entry.items())
