@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #define SBX_CHECKPOINT_ID_SIZE 24u    /* "c" and a number that counts up in the session, and NUL */
@@ -81,6 +82,8 @@ void sbx_tree_remove(struct sbx_tree *tree, struct sbx_checkpoint *checkpoint);
  * NULL: none. Those without parts are not counted, nor chosen: whoever keeps the copies sees to them. */
 struct sbx_checkpoint *sbx_tree_surplus(const struct sbx_tree *tree, size_t max);
 
+/* A moment since 1970, of what is kept: RFC 3339, as sbx_clock_timestamp(). */
+void sbx_timestamp_of(int64_t ms, char ret_text[SBX_TIMESTAMP_SIZE]);
 /* As clients see one: {"id", "parent" (null), "label" (null), "automatic", "created_at", "executions", "bytes",
  * "mechanism", "head": bool, "holds": about}, which shares nothing with the tree. NULL: no memory. */
 json_t *sbx_checkpoint_json(const struct sbx_tree *tree, const struct sbx_checkpoint *checkpoint);

@@ -13,7 +13,7 @@
 
 /* ---- for clients ---- */
 
-static void format_time(int64_t ms, char ret_text[SBX_TIMESTAMP_SIZE]) {
+void sbx_timestamp_of(int64_t ms, char ret_text[SBX_TIMESTAMP_SIZE]) {
         time_t seconds = (time_t)(ms / 1000);
         struct tm utc = {0};
         size_t size;
@@ -29,7 +29,7 @@ json_t *sbx_checkpoint_json(const struct sbx_tree *tree, const struct sbx_checkp
 
         if (about == NULL)
                 return NULL;
-        format_time(checkpoint->created_ms, created_at);
+        sbx_timestamp_of(checkpoint->created_ms, created_at);
         return json_pack("{s:s, s:s?, s:s?, s:b, s:s, s:I, s:I, s:s, s:b, s:o}", "id", checkpoint->id, "parent",
                          checkpoint->parent[0] != '\0' ? checkpoint->parent : NULL, "label", checkpoint->label,
                          "automatic", (int)checkpoint->automatic, "created_at", created_at, "executions",

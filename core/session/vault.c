@@ -131,32 +131,6 @@ int sbx_vault_destroy(struct sbx_vault *vault, const struct sbx_call *call, stru
         return r;
 }
 
-int sbx_vaults_destroy(struct sbx_vaults *vaults, const char *principal, const char *id, const struct sbx_call *call,
-                       struct sbx_error *err) {
-        struct sbx_vault *vault = NULL;
-        int r;
-
-        if (!sbx_vaults_durable(vaults, principal, id))
-                return sbx_error_set(err, -ENOENT, ORIGIN, NULL, "session '%s' is never stored", id);
-        r = sbx_vault_new(vaults, principal, id, &vault, err);
-        if (r < 0)
-                return r;
-        r = sbx_vaults_store(vaults, call, &vault->store, err);
-        if (r == 0) {
-                struct sbx_error problem = {0};
-
-                r = open_stored(vault, false, call, &problem);
-                if (r == -EBADMSG || r == -EPROTONOSUPPORT) /* it can't go on, but it can go */
-                        r = sbx_vault_lease_take(vault, vaults->store_wait_ms, call, err);
-                else if (r < 0)
-                        sbx_error_set(err, r, problem.origin, problem.hint, "%s", problem.message);
-        }
-        if (r == 0)
-                return sbx_vault_destroy(vault, call, err);
-        sbx_vault_free(vault);
-        return r;
-}
-
 /* ---- what it has ---- */
 
 bool sbx_vault_durable(const struct sbx_vault *vault) {

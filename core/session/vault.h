@@ -37,7 +37,7 @@ const struct sbx_tree *sbx_vault_tree(const struct sbx_vault *vault);
 
 /* What a session was when it was stored, to be checked before its state is given to a guest. */
 struct sbx_vault_identity {
-        char environment[128], backend[64], runtime[64]; /* name of the instance, of its plugin, and as asked for */
+        char environment[128], backend[64], runtime[72]; /* name of the instance, of its plugin, and as asked for */
         char created_at[32];
         uint64_t memory_limit_bytes;
 };
@@ -73,10 +73,15 @@ int sbx_vaults_destroy(struct sbx_vaults *vaults, const char *principal, const c
  * asked. */
 bool sbx_vault_lost(struct sbx_vault *vault);
 
-/* What is stored: [{"id", "principal", "environment", "runtime", "created_at", "used_at", "checkpoints", "bytes",
- * "executions", "head", "server": holder or null, "damaged": text or null}], sorted. `principal` NULL: everybody's. */
+/* What is stored: [{"id", "principal", "key", "environment", "runtime", "created_at", "used_at", "checkpoints",
+ * "bytes", "executions", "head", "server": holder or null, "damaged": text or null}], sorted. `principal` NULL:
+ * everybody's. One whose manifest is damaged goes by its key, as if it were the local user's (""), and can be destroyed
+ * by it. */
 int sbx_vaults_list(struct sbx_vaults *vaults, const char *principal, const struct sbx_call *call, json_t **ret_list,
                     struct sbx_error *err);
+/* The tree of a stored session, which others may have open. -ENOENT; as sbx_vault_open. */
+int sbx_vaults_look(struct sbx_vaults *vaults, const char *principal, const char *id, const struct sbx_call *call,
+                    struct sbx_tree *ret_tree, struct sbx_error *err);
 /* Removes sessions that nobody has used for `idle_ms` (0: none), and lets the store free what it can: {"removed":
  * [ids], "store": what collect says}. */
 int sbx_vaults_collect(struct sbx_vaults *vaults, const char *principal, uint64_t idle_ms, const struct sbx_call *call,

@@ -18,7 +18,7 @@
 #define SBX_VAULT_PREFIX "sessions/"
 #define SBX_VAULT_KEY_SIZE 48   /* 40 hexadecimal digits of what the session is called; of one in memory a number */
 #define SBX_VAULT_LEASE_SIZE 64 /* "sessions/<key>" */
-#define SBX_VAULT_NAME_SIZE 160 /* of a blob, with its directory */
+#define SBX_VAULT_NAME_SIZE 256 /* of a blob, with its directory; no store takes longer ones */
 #define SBX_VAULT_RESERVE 64u   /* ids that a server leaves out after one that gave out some that are not stored */
 
 /* Where blobs are: a plugin's instance, or memory. */
@@ -95,6 +95,9 @@ int64_t sbx_vault_now_ms(void); /* since 1970 */
 /* What the store has for a key. -ENOENT; as sbx_manifest_decode; -EBADMSG: it belongs to another session. */
 int sbx_vault_load(const struct sbx_vault_store *store, const char *key, const struct sbx_call *call,
                    struct sbx_manifest *ret_manifest, struct sbx_manifest_owner *ret_owner, struct sbx_error *err);
+/* -EBADMSG: it is missing, or not what the manifest says. */
+int sbx_vault_read_blob(struct sbx_vault *vault, const struct sbx_blob *blob, const struct sbx_call *call,
+                        struct sbx_buffer *ret_bytes, struct sbx_error *err);
 /* Makes `next` what the store has for the session, with the blobs of `state` (NULL: none) that belong to its newest
  * checkpoint and are not there yet, and without those that only the present manifest has. On success it is the vault's
  * manifest, and `next` is empty; else nothing has changed. */
@@ -102,6 +105,24 @@ int sbx_vault_commit(struct sbx_vault *vault, struct sbx_manifest *next, const s
                      unsigned flags, const struct sbx_call *call, struct sbx_error *err);
 /* Everything below the vault's directory. */
 int sbx_vault_erase(struct sbx_vault *vault, const struct sbx_call *call, struct sbx_error *err);
+
+/* Those of them that no checkpoint of the vault's manifest has. */
+int sbx_vault_prune(struct sbx_vault *vault, const struct sbx_call *call, struct sbx_error *err);
+
+/* ---- all sessions (vault_scan.c) ---- */
+
+struct sbx_vault_found {
+        char key[SBX_VAULT_KEY_SIZE];
+        uint64_t bytes; /* of the blobs and the manifest */
+        size_t blobs;   /* without the manifest */
+};
+struct sbx_vault_scan {
+        struct sbx_vault_found *items;
+        size_t count, capacity;
+};
+int sbx_vault_scan(const struct sbx_vault_store *store, const struct sbx_call *call, struct sbx_vault_scan *ret_scan,
+                   struct sbx_error *err);
+void sbx_vault_scan_clear(struct sbx_vault_scan *scan);
 
 /* A vault that stands for a key, with nothing in it, and without its lease. */
 int sbx_vault_new(struct sbx_vaults *vaults, const char *principal, const char *id, struct sbx_vault **ret_vault,

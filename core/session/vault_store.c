@@ -48,8 +48,8 @@ int sbx_vault_load(const struct sbx_vault_store *store, const char *key, const s
         return 0;
 }
 
-static int read_part(struct sbx_vault *vault, const struct sbx_blob *blob, const struct sbx_call *call,
-                     struct sbx_buffer *part, struct sbx_error *err) {
+static int get_blob(struct sbx_vault *vault, const struct sbx_blob *blob, const struct sbx_call *call,
+                    struct sbx_buffer *part, struct sbx_error *err) {
         _cleanup_output_ struct sbx_output *output = NULL;
         char name[SBX_VAULT_NAME_SIZE];
         struct sbx_error problem = {0};
@@ -84,6 +84,18 @@ static int check_parts(const struct sbx_parts *parts, const struct sbx_session_s
         return r;
 }
 
+int sbx_vault_read_blob(struct sbx_vault *vault, const struct sbx_blob *blob, const struct sbx_call *call,
+                        struct sbx_buffer *ret_bytes, struct sbx_error *err) {
+        unsigned char digest[1][SBX_SHA256_SIZE];
+        int r = get_blob(vault, blob, call, ret_bytes, err);
+
+        if (r == 0)
+                r = sbx_parts_digest(ret_bytes, 1, digest, err);
+        if (r == 0 && memcmp(digest[0], blob->digest, SBX_SHA256_SIZE) != 0)
+                r = sbx_error_set(err, -EBADMSG, ORIGIN, NULL, "part %s of it is not what it was", blob->name);
+        return r;
+}
+
 static int read_parts(struct sbx_vault *vault, const struct sbx_parts *parts, const struct sbx_call *call,
                       struct sbx_session_state *state, struct sbx_error *err) {
         int r = 0;
@@ -93,7 +105,7 @@ static int read_parts(struct sbx_vault *vault, const struct sbx_parts *parts, co
                 return SBX_NOMEM(err, ORIGIN);
         for (size_t i = 0; r == 0 && i < parts->count; i++) {
                 state->part_count = i + 1;
-                r = read_part(vault, parts->items[i], call, &state->parts[i], err);
+                r = get_blob(vault, parts->items[i], call, &state->parts[i], err);
         }
         return r < 0 ? r : check_parts(parts, state, err);
 }
@@ -229,9 +241,11 @@ int sbx_vault_commit(struct sbx_vault *vault, struct sbx_manifest *next, const s
 
 /* ---- erasing ---- */
 
+/* Names in the vault's directory. */
 struct name_list {
         char (*items)[SBX_VAULT_NAME_SIZE];
         size_t count, capacity;
+        size_t skip; /* of what the store tells */
 };
 
 static int note_name(void *data, const char *name, uint64_t size_bytes) {
@@ -246,49 +260,87 @@ static int note_name(void *data, const char *name, uint64_t size_bytes) {
                 list->items = items;
                 list->capacity = capacity;
         }
-        if (strlen(name) >= sizeof(*list->items))
+        if (strlen(name + list->skip) >= sizeof(*list->items))
                 return -EBADMSG;
-        snprintf(list->items[list->count++], sizeof(*list->items), "%s", name);
+        snprintf(list->items[list->count++], sizeof(*list->items), "%s", name + list->skip);
         return 0;
 }
 
 static void name_list_clear(struct name_list *list) {
         free(list->items);
 }
+#define _cleanup_names_ __attribute__((cleanup(name_list_clear)))
 
-/* The manifest goes first: a session without it is not there, whatever else is left. */
+/* Together, but so many at once that no store minds. */
 static int erase_names(struct sbx_vault *vault, const struct name_list *list, const struct sbx_call *call,
                        struct sbx_error *err) {
         int r = 0;
 
         for (size_t done = 0; r == 0 && done < list->count;) {
                 _cleanup_changes_ struct changes changes = {0};
-                size_t first = done;
 
-                r = changes_init(&changes, ERASE_AT_ONCE + 1, err);
+                r = changes_init(&changes, ERASE_AT_ONCE, err);
                 if (r < 0)
                         return r;
-                if (first == 0)
-                        change_add(&changes, vault->lease, "manifest", (struct sbx_bytes){NULL, 0});
-                for (; done < list->count && done - first < ERASE_AT_ONCE; done++) {
-                        const char *name = list->items[done] + strlen(vault->lease) + 1;
-
-                        if (strcmp(name, "manifest") != 0)
-                                change_add(&changes, vault->lease, name, (struct sbx_bytes){NULL, 0});
-                }
-                if (changes.count > 0)
-                        r = store_changes(vault, &changes, 0, call, err);
+                for (size_t i = 0; i < ERASE_AT_ONCE && done < list->count; i++, done++)
+                        change_add(&changes, vault->lease, list->items[done], (struct sbx_bytes){NULL, 0});
+                r = store_changes(vault, &changes, 0, call, err);
         }
         return r;
 }
 
-int sbx_vault_erase(struct sbx_vault *vault, const struct sbx_call *call, struct sbx_error *err) {
-        __attribute__((cleanup(name_list_clear))) struct name_list list = {0};
-        struct sbx_store_events events = {.struct_size = sizeof(events), .data = &list, .item = note_name};
+static int list_names(struct sbx_vault *vault, const struct sbx_call *call, struct name_list *list,
+                      struct sbx_error *err) {
+        struct sbx_store_events events = {.struct_size = sizeof(events), .data = list, .item = note_name};
         char prefix[SBX_VAULT_NAME_SIZE];
-        int r;
 
-        snprintf(prefix, sizeof(prefix), "%.*s/", (int)sizeof(prefix) - 2, vault->lease);
-        r = vault->store.ops->list(vault->store.instance, prefix, &events, call, err);
+        snprintf(prefix, sizeof(prefix), "%s/", vault->lease);
+        list->skip = strlen(prefix);
+        return vault->store.ops->list(vault->store.instance, prefix, &events, call, err);
+}
+
+static int compare_texts(const void *a, const void *b) {
+        return strcmp(a, b);
+}
+
+/* The manifest goes first: a session without it is not there, whatever else is left. */
+int sbx_vault_erase(struct sbx_vault *vault, const struct sbx_call *call, struct sbx_error *err) {
+        _cleanup_names_ struct name_list list = {0};
+        char first[sizeof(*list.items)];
+        int r = list_names(vault, call, &list, err);
+
+        for (size_t i = 0; r == 0 && i < list.count; i++)
+                if (strcmp(list.items[i], "manifest") == 0) {
+                        memcpy(first, list.items[0], sizeof(first));
+                        memcpy(list.items[0], list.items[i], sizeof(first));
+                        memcpy(list.items[i], first, sizeof(first));
+                }
         return r < 0 ? r : erase_names(vault, &list, call, err);
+}
+
+int sbx_vault_prune(struct sbx_vault *vault, const struct sbx_call *call, struct sbx_error *err) {
+        _cleanup_names_ struct name_list list = {0}, kept = {0};
+        size_t left = 0;
+        int r = list_names(vault, call, &list, err);
+
+        for (size_t i = 0; r == 0 && i < vault->manifest.count; i++)
+                for (size_t j = 0; r == 0 && j < vault->manifest.entries[i].parts->count; j++)
+                        r = note_name(&kept, vault->manifest.entries[i].parts->items[j]->name, 0);
+        if (r < 0)
+                return sbx_error_set(err, r, ORIGIN, NULL, "the blobs can't be listed: %s", SBX_ERRNO_TEXT(r));
+        if (kept.count > 0)
+                qsort(kept.items, kept.count, sizeof(*kept.items), compare_texts);
+        for (size_t i = 0; i < list.count; i++) {
+                const char *name = list.items[i];
+
+                if (strcmp(name, "manifest") == 0 ||
+                    (kept.count > 0 &&
+                     bsearch(name, kept.items, kept.count, sizeof(*kept.items), compare_texts) != NULL))
+                        continue;
+                if (left != i)
+                        memcpy(list.items[left], name, sizeof(*list.items));
+                left++;
+        }
+        list.count = left;
+        return erase_names(vault, &list, call, err);
 }

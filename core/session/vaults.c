@@ -40,10 +40,10 @@ bool sbx_vault_key_valid(const char *key) {
 bool sbx_vaults_durable(const struct sbx_vaults *vaults, const char *principal, const char *id) {
         bool run = strncmp(principal, "run:", 4) == 0;
 
-        if (vaults->store_name == NULL || id[0] == '\0' || (run && strchr(principal, '/') != NULL))
+        if (vaults->store_name == NULL || id[0] == '\0')
                 return false;
-        if (run && strcmp(id, "default") == 0)
-                return true;
+        if (run)
+                return strchr(principal, '/') == NULL;
         return strcmp(id, "default") != 0 && strncmp(id, "default-", 8) != 0;
 }
 
