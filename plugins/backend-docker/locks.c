@@ -15,7 +15,7 @@
 #define IDENTITY_BYTES 16
 #define MACHINE_ID "/etc/machine-id"
 #define MACHINE_ID_MAX 64
-#define HOLD_TRIES 8
+#define HOLD_TRIES 1000 /* others may sweep each new file away before it is locked; not for ever */
 #define LOCK_NAME_SIZE (LOCKS_HASH_SIZE + sizeof(".lock"))
 
 struct locks {
