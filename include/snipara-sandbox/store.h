@@ -46,10 +46,13 @@ struct sbx_store_ops {
         int (*put)(void *instance, const char *name, struct sbx_bytes blob, const struct sbx_call *call,
                    struct sbx_error *err);
         int (*get)(void *instance, const char *name, const struct sbx_call *call, struct sbx_output *ret_blob,
-                   struct sbx_error *err); /* -ENOENT; -EBADMSG: damaged; -EFBIG: more than ret_blob takes */
-        /* In order of the names' bytes; those that begin with `prefix`, "": all. */
+                   struct sbx_error *err); /* -ENOENT; -EBADMSG: damaged; -EFBIG: more than ret_blob takes. What a
+                                               * failure has left in ret_blob is nothing to use. */
+        /* In order of the names' bytes; those that begin with `prefix`, "": all. -EBADMSG: names are lost; told after
+         * all those that could be read. */
         int (*list)(void *instance, const char *prefix, const struct sbx_store_events *events,
                     const struct sbx_call *call, struct sbx_error *err);
+        /* Durable when it returns 0. -ENOENT. */
         int (*remove)(void *instance, const char *name, const struct sbx_call *call, struct sbx_error *err);
 
         /* ---- since ABI 1.4; a store without them can't keep sessions ---- */
