@@ -2,7 +2,7 @@
 """Frames on the control descriptor: u32 length, u8 type, payload. See docs/guest-protocol.md."""
 
 from _thread import allocate_lock
-from os import close, fstat, read, readv, write
+from os import close, fstat, read, readv, write, writev
 
 try:
     from os import dup2
@@ -17,16 +17,21 @@ CLEAR = 0x05
 FILE_READ = 0x06
 FILE_WRITE = 0x07
 FILE_LIST = 0x08
+SAVE = 0x09
+RESTORE = 0x0A
 TOOL_RESULT = 0x0B
+GIVE_STATE = 0x0C
 READY = 0x81
 STDOUT = 0x82
 STDERR = 0x83
 DISPLAY = 0x84
 TOOL_CALL = 0x85
 RESULT = 0x86
+STATE = 0x87
 
 HEADER_SIZE = 5
 _CHUNK = 65536
+_VECTOR_MAX = 512  # of the 1024 that writev() takes
 _MIB = 1 << 20
 # The largest payload of each type that the host may send.
 CAPS = {
@@ -38,7 +43,10 @@ CAPS = {
     FILE_READ: 64 << 10,
     FILE_WRITE: 65 * _MIB,
     FILE_LIST: 64 << 10,
+    SAVE: 64 << 10,
+    RESTORE: 64 << 10,
     TOOL_RESULT: 17 * _MIB,
+    GIVE_STATE: 17 * _MIB,
 }
 
 
@@ -83,6 +91,7 @@ class Channel:
         self._lock = allocate_lock()
         self.interrupts = interrupts
         interrupts.protect(Channel.send)
+        interrupts.protect(Channel.send_pieces)
         interrupts.protect(Channel.receive)
         interrupts.protect(Channel._fill)
 
@@ -182,6 +191,28 @@ class Channel:
                 else:
                     frame, rest = memoryview(rest), None
                 sent = write(self.write_fd, frame)
+        finally:
+            lock.release()
+        self.interrupts.deliver()
+
+    def send_pieces(self, kind, text, pieces, size):
+        """Sends a JB frame whose blob is in pieces, of ``size`` bytes in all, which are not copied."""
+        length = len(text)
+        head = b"%b%c%b%b" % ((4 + length + size).to_bytes(4, "little"), kind, length.to_bytes(4, "little"), text)
+        views = [memoryview(head), *pieces]
+        lock = self._lock
+        lock.acquire()
+        try:
+            if self.write_fd < 0:
+                raise OSError("a forked process can't speak to the host of its session")
+            first = 0
+            while first < len(views):
+                sent = writev(self.write_fd, views[first : first + _VECTOR_MAX])
+                while first < len(views) and sent >= len(views[first]):
+                    sent -= len(views[first])
+                    first += 1
+                if sent > 0:
+                    views[first] = views[first][sent:]
         finally:
             lock.release()
         self.interrupts.deliver()

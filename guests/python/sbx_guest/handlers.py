@@ -10,9 +10,11 @@ from . import execute as execution
 from . import frames, jsontext, variables
 from .requests import Requests, told_error
 from .session import reseed
+from .states_requests import StateRequests
 from .text import bounded_repr, cap
 
 PROTOCOL = 1
+HAS_STATES = sys.implementation.name == "cpython"  # they need its pickler, which is in C, and byte code
 _REAP_SECONDS = 1.0
 
 
@@ -23,11 +25,11 @@ def introduction():
         "runtime": "python",
         "version": "{}.{}.{}".format(*sys.version_info[:3]),
         "implementation": sys.implementation.name,
-        "features": ["display", "files", "tools"],
+        "features": ["display", "files", "tools", *(["states"] if HAS_STATES else [])],
     }
 
 
-class Worker(Requests):
+class Worker(StateRequests, Requests):
     """Answers requests about one session."""
 
     def __init__(self, session):
@@ -39,7 +41,14 @@ class Worker(Requests):
             frames.SET: self._set,
             frames.CLEAR: self._clear,
             **self.file_handlers(),
+            **(self.state_handlers() if HAS_STATES else {}),
         }
+
+    def new_states(self):
+        """The states of this session, whose code is loaded when the first one is asked for."""
+        from .states_python import PythonStates
+
+        return PythonStates(self.session)
 
     def _greeted_again(self, _payload):
         """This is the copy of a session: it has what the session had, and random numbers of its own."""

@@ -51,6 +51,8 @@ class Requests:
             return True
         answer, blob = self._handlers[kind](payload)
         frame = payload = None
+        if answer is None:
+            return True  # what it belongs to is still to come
         channel.send(frames.RESULT, jsontext.dumps(answer), blob)
         answer = blob = None
         self._between()

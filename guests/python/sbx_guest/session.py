@@ -46,6 +46,7 @@ class Session:
         if "" not in sys.path:
             sys.path.insert(0, "")
         os.environ.setdefault("MPLBACKEND", "Agg")
+        self.path, self.environment = list(sys.path), dict(os.environ)
         self._add_builtins()
         watcher = hooks.Watcher()
         watcher.when_imported("linecache", self.sources.attach)

@@ -52,6 +52,16 @@ class Sources:
         if self._cache is not None:
             self._cache[filename] = (size, None, lines, filename)
 
+    def put_back(self, filename, text):
+        """A source that another session had: kept, and its name is not given to one that comes."""
+        base, _space, number = filename[:-1].rpartition(" ") if filename.endswith(">") else ("", "", "")
+        if number.isdecimal():
+            base += ">"
+        else:
+            base, number = filename, "1"
+        self._uses[base] = max(self._uses.get(base, 0), int(number[:9]))
+        self.keep(filename, text)
+
     def drop(self, filename):
         """Forgets a source."""
         if self.lines.pop(filename, None) is not None:

@@ -78,7 +78,7 @@ static void refuses_bad_frames(void **state) {
                 {"\0\0\0\0\0", "unknown type 0x00", 5}, /* no type */
                 {"\0\0\0\0\2", "unknown type 0x02", 5}, /* a request, from a guest */
                 {"\0\0\0\0\x80", "unknown type 0x80", 5},
-                {"\0\0\0\0\x87", "unknown type 0x87", 5},
+                {"\0\0\0\0\x88", "unknown type 0x88", 5},
                 {"\0\0\0\0\xff", "unknown type 0xff", 5},
                 {"\xff\xff\xff\xff\x86", "4294967295 bytes", 5}, /* seen before the bytes come */
                 {"\1\0\x10\0\x82", "`stdout` frame", 5},         /* 1 MiB and one */
