@@ -74,6 +74,8 @@ void sbx_result_free(struct sbx_result *result) {
         free_const(result->notice);
         free_const(result->session_id);
         free_const(result->isolation);
+        free_const(result->notice_kind);
+        free_const(result->checkpoint);
         free(result);
 }
 

@@ -94,6 +94,7 @@ int sbx_sessions_file_write(struct sbx_sessions *sessions, const char *principal
         struct sbx_operation operation = {.principal = principal,
                                           .id = id,
                                           .limit_ms = FILES_TIMEOUT_MS,
+                                          .changes = true,
                                           .what = "a file was written",
                                           .run = run_write,
                                           .data = &request};

@@ -7,6 +7,18 @@
 
 #define GRAVES_MAX (sizeof(((struct sbx_sessions *)0)->graves) / sizeof(((struct sbx_sessions *)0)->graves[0]))
 
+/* Whether a call finds something stored to go on with; and whether that is all that the session was. Nobody has its
+ * turn: what belongs to that may be looked at. */
+static bool is_stored_locked(const struct sbx_session *session) {
+        return session->vault != NULL && sbx_vault_durable(session->vault) && sbx_session_stored_head(session) != NULL;
+}
+
+static bool is_kept_locked(const struct sbx_session *session) {
+        const struct sbx_checkpoint *head = is_stored_locked(session) ? sbx_session_stored_head(session) : NULL;
+
+        return head != NULL && strcmp(head->id, session->current) == 0;
+}
+
 static bool may_expire_locked(const struct sbx_session *session) {
         return session->references == 0 && strcmp(session->id, SBX_SESSION_DEFAULT) != 0;
 }
@@ -23,7 +35,8 @@ static struct sbx_session *expire_one_locked(struct sbx_sessions *sessions, uint
                         if (!may_expire_locked(at))
                                 continue;
                         if (expires <= now) {
-                                sbx_expired_add_locked(sessions, at->principal, at->id);
+                                if (!is_kept_locked(at))
+                                        sbx_expired_add_locked(sessions, at->principal, at->id, is_stored_locked(at));
                                 sbx_session_end_locked(at);
                                 return at;
                         }

@@ -9,6 +9,7 @@
 
 #define ORIGIN SBX_SESSION_ORIGIN
 #define START_TIMEOUT_MS UINT64_C(60000)
+#define COPY_TIMEOUT_MS UINT64_C(5000) /* it takes about a millisecond */
 #define LABEL_ID_MAX 40 /* of the id; with the number it stays a short name for a cgroup or a container */
 
 /* ---- calls ---- */
@@ -91,7 +92,6 @@ void sbx_session_bury(struct sbx_session *session) {
         publish(session);
         sbx_reaper_bury(session->owner, guest);
         session->memory_peak_bytes = 0;
-        sbx_checkpoint_drop(session);
 }
 
 void sbx_session_replace(struct sbx_session *session, struct sbx_guest_process *guest) {
@@ -103,39 +103,37 @@ void sbx_session_replace(struct sbx_session *session, struct sbx_guest_process *
         sbx_reaper_bury(session->owner, old);
 }
 
-static void note_death(struct sbx_session *session, const char *reason) {
-        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(4096);
-
-        if (session->notice != NULL) /* not delivered yet: the older reason is where the variables went */
-                return;
-        if (sbx_buffer_printf(&text, "Session '%s' was restarted: %s. All its variables are gone.", session->id,
-                              reason) < 0)
-                return;
-        session->notice = sbx_buffer_steal(&text);
+/* Its guest is dead. Why is kept for the notice; an older reason that nobody heard of is where its state went. */
+static void fall(struct sbx_session *session, const char *reason) {
+        if (session->fall == NULL)
+                session->fall = strdup(reason);
+        session->current[0] = '\0';
+        sbx_guest_end(session->guest);
+        sbx_session_bury(session);
 }
 
-/* Said in place of an older notice: the state that it told of is the past, too. */
-static void note_rollback(struct sbx_session *session, const char *reason) {
-        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(4096);
+/* The copy of the newest checkpoint is all that it takes to go on at once. */
+static bool go_on_with_copy(struct sbx_session *session, const char *reason) {
+        struct sbx_checkpoint *head = sbx_session_head(session);
+        struct sbx_call call = {
+                .struct_size = sizeof(call), .cancel_fd = -1, .deadline_ns = sbx_clock_deadline_ms(COPY_TIMEOUT_MS)};
+        struct sbx_notice notice = {.from = head, .reason = reason};
+        struct sbx_guest_process *guest = NULL;
 
-        if (sbx_buffer_printf(&text,
-                              "Session '%s' was rolled back to its checkpoint, the state after its execution %llu: %s. "
-                              "What ran since then is undone.",
-                              session->id, (unsigned long long)session->checkpoint_executions, reason) < 0)
-                return;
-        free(session->notice);
-        session->notice = sbx_buffer_steal(&text);
+        if (head == NULL || sbx_copies_find(session, head->id) == NULL ||
+            sbx_copies_use(session, head->id, head->automatic, &call, &guest, NULL) < 0)
+                return false;
+        notice.mechanism = sbx_copies_mechanism(session);
+        sbx_guest_end(session->guest); /* what is left of it, before the copy does anything */
+        sbx_session_replace(session, guest);
+        sbx_session_stand(session, head->id);
+        sbx_notice_set(session, &notice);
+        return true;
 }
 
 void sbx_session_settle(struct sbx_session *session, const char *reason) {
-        if (session->guest != NULL && !sbx_guest_alive(session->guest)) {
-                if (sbx_checkpoint_use(session)) {
-                        note_rollback(session, reason);
-                } else {
-                        note_death(session, reason);
-                        sbx_session_bury(session);
-                }
-        }
+        if (session->guest != NULL && !sbx_guest_alive(session->guest) && !go_on_with_copy(session, reason))
+                fall(session, reason);
         publish(session);
 }
 
@@ -166,30 +164,29 @@ static void measure_start(struct sbx_session *session) {
         session->had_guest = true;
 }
 
-static int start_guest(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
-                       struct sbx_error *err) {
+int sbx_session_start_guest(struct sbx_session *session, uint64_t memory_bytes, const struct sbx_call *call,
+                            struct sbx_guest_process **ret_guest, struct sbx_error *err) {
         char label[SBX_SESSION_LABEL_SIZE];
         struct sbx_guest_spec spec;
         struct sbx_call limited = *call;
         uint64_t latest = sbx_clock_deadline_ms(START_TIMEOUT_MS);
-        const struct sbx_profile *profile = NULL;
         int r;
 
-        if (memory_bytes == 0 && sbx_profile_find(NULL, &profile, err) == 0)
-                memory_bytes = profile->memory_bytes;
         sbx_session_describe(session, memory_bytes, label, &spec);
         if (limited.deadline_ns == 0 || limited.deadline_ns > latest)
                 limited.deadline_ns = latest;
-        r = sbx_pool_take(session->backend->pool, &spec, &limited, &session->guest, err);
-        if (r < 0) {
+        r = sbx_pool_take(session->backend->pool, &spec, &limited, ret_guest, err);
+        if (r < 0)
                 sbx_error_wrap(err, "can't start a session in environment '%s'", session->backend->instance->name);
-                return r;
-        }
+        return r;
+}
+
+void sbx_session_adopt(struct sbx_session *session, struct sbx_guest_process *guest, uint64_t memory_bytes) {
+        sbx_session_replace(session, guest);
         session->memory_limit_bytes = memory_bytes;
-        session->memory_peak_bytes = 0;
+        session->untried = true;
+        free(steal_pointer(session->fall));
         measure_start(session);
-        publish(session);
-        return 0;
 }
 
 /* The kernel kills a guest whose limit is lowered below what it holds, and its variables go with it. So the hard limit
@@ -223,7 +220,7 @@ int sbx_session_ready(struct sbx_session *session, uint64_t memory_bytes, const 
 
         sbx_session_settle(session, "its interpreter ended while nothing was executed");
         if (session->guest == NULL)
-                return start_guest(session, memory_bytes, call, err);
+                return sbx_session_revive(session, memory_bytes, call, err);
         r = memory_bytes > 0 ? apply_limit(session, memory_bytes, err) : 0;
         if (r < 0 && !sbx_guest_alive(session->guest))
                 return -ESRCH; /* it died this moment: the caller tries again with a new one */

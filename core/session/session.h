@@ -40,9 +40,10 @@ int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *regis
 void sbx_sessions_free(struct sbx_sessions *sessions);
 const struct sbx_config *sbx_sessions_config(const struct sbx_sessions *sessions);
 
-/* As sbx_runtime_execute. A dead guest's session starts clean, and the next result says so in `notice`. -ESTALE: the
- * session expired; the next call with its id starts a clean one. -ECANCELED, -ETIMEDOUT: the call gave up while another
- * execution of the session ran. */
+/* As sbx_runtime_execute. A dead guest's session goes on with its newest checkpoint, or starts clean where it has none;
+ * so does one that is stored, or expired. The next result says so in `notice`. -ESTALE: the session expired with what
+ * was not stored; the next call with its id goes on without. -EBUSY: another server has it. -ECANCELED, -ETIMEDOUT: the
+ * call gave up while another execution of the session ran. */
 int sbx_sessions_execute(struct sbx_sessions *sessions, const struct sbx_execution *execution,
                          const struct sbx_call *call, struct sbx_result **ret_result, struct sbx_error *err);
 
@@ -65,8 +66,10 @@ int sbx_sessions_report(struct sbx_sessions *sessions, const char *principal, co
  * this call waiting for it; those that wait for the session give up. "default" is reset, whether it exists or not.
  * -ENOENT. */
 int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, const char *id, struct sbx_error *err);
-/* Every session of the principal, "default" too; as sbx_sessions_destroy does it. */
+/* Every session of the principal, "default" and stored ones too; as sbx_sessions_destroy does it. */
 void sbx_sessions_destroy_all(struct sbx_sessions *sessions, const char *principal);
+/* The same, and what is stored stays: they go on when they are asked for. */
+void sbx_sessions_suspend_all(struct sbx_sessions *sessions, const char *principal);
 /* [{"id","environment","language","isolation","created_at","idle_seconds","age_seconds","context_keys","busy","executions"}],
  * sorted by id, "default" first and always there. Never waits for a running execution. */
 int sbx_sessions_list(struct sbx_sessions *sessions, const char *principal, json_t **ret_list, struct sbx_error *err);
@@ -86,8 +89,7 @@ int sbx_sessions_file_write(struct sbx_sessions *sessions, const char *principal
  * `type` is "file", "directory", "link", or "other" (also what has a name that is not UTF-8, so that nobody can ask for
  * it). `*ret_truncated` (may be NULL): there is more, at most 10,000 are told. */
 int sbx_sessions_file_list(struct sbx_sessions *sessions, const char *principal, const char *id, const char *path,
-                           const struct sbx_call *call, json_t **ret_list, bool *ret_truncated,
-                           struct sbx_error *err);
+                           const struct sbx_call *call, json_t **ret_list, bool *ret_truncated, struct sbx_error *err);
 /* The same two for who only looks: no session is made or started. -ENOENT: there is none whose interpreter runs.
  * Listing does not wait for the turn (-EAGAIN) and is no use of the session: it expires as if nobody had looked. */
 int sbx_sessions_file_read_running(struct sbx_sessions *sessions, const char *principal, const char *id,

@@ -7,11 +7,9 @@
 
 #include "base/cleanup.h"
 #include "base/error.h"
-#include "base/utf8.h"
 
 #define ORIGIN SBX_SESSION_ORIGIN
 #define VARIABLES_TIMEOUT_MS UINT64_C(10000) /* reading and writing variables; a __repr__ may hang */
-#define FILENAME_MAX_BYTES 1024u
 #define MIB (UINT64_C(1) << 20)
 
 /* ---- the table ---- */
@@ -20,6 +18,19 @@ static int64_t setting(const struct sbx_config *config, const char *name, int64_
         const struct sbx_value *value = sbx_settings_get(sbx_config_core(config), name);
 
         return value != NULL && value->set ? value->integer : fallback;
+}
+
+static int init_conditions(struct sbx_sessions *sessions) {
+        int r = sbx_cond_init(&sessions->reaper_wake);
+
+        if (r < 0)
+                return r;
+        r = sbx_cond_init(&sessions->keeper_wake);
+        if (r < 0)
+                pthread_cond_destroy(&sessions->reaper_wake);
+        else
+                pthread_mutex_init(&sessions->lock, NULL);
+        return r;
 }
 
 int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *registry, const struct sbx_logger *logger,
@@ -50,18 +61,16 @@ int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *regis
                 free(sessions);
                 return r;
         }
-        pthread_mutex_init(&sessions->lock, NULL);
-        r = sbx_cond_init(&sessions->reaper_wake);
-        if (r == 0) {
-                r = sbx_cond_init(&sessions->keeper_wake);
-                if (r < 0)
-                        pthread_cond_destroy(&sessions->reaper_wake);
-        }
+        r = init_conditions(sessions);
         if (r < 0) {
-                pthread_mutex_destroy(&sessions->lock);
                 close(sessions->warm_stop_fd);
                 free(sessions);
                 return SBX_NOMEM(err, ORIGIN);
+        }
+        r = sbx_vaults_new(config, registry, logger, &sessions->vaults, err);
+        if (r < 0) {
+                sbx_sessions_free(sessions);
+                return r;
         }
         *ret_sessions = sessions;
         return 0;
@@ -80,6 +89,7 @@ void sbx_sessions_free(struct sbx_sessions *sessions) {
                         sessions->buckets[i] = session->next;
                         sbx_session_free(session);
                 }
+        sbx_vaults_free(sessions->vaults);
         sbx_backends_free(sessions);
         for (size_t i = 0; i < SBX_SESSION_EXPIRED_MAX; i++) {
                 free(sessions->expired[i].principal);
@@ -100,60 +110,96 @@ const struct sbx_config *sbx_sessions_config(const struct sbx_sessions *sessions
 /* ---- one operation in a session ---- */
 
 static int still_running(struct sbx_session *session, struct sbx_error *err) {
+        if (session->vault != NULL && sbx_vault_lost(session->vault))
+                sbx_session_give_up(session);
         sbx_session_settle(session, "its interpreter ended while nothing was executed");
         return session->guest != NULL ? 0
                                       : sbx_error_set(err, -ENOENT, ORIGIN, NULL,
                                                       "the interpreter of session '%s' does not run", session->id);
 }
 
+/* The session as the operation needs it. */
+static int make_ready(struct sbx_session *session, const struct sbx_operation *operation, const struct sbx_call *call,
+                      struct sbx_error *err) {
+        int r;
+
+        if (operation->on == SBX_ON_RUNNING || operation->on == SBX_ON_IDLE)
+                return still_running(session, err);
+        r = sbx_session_begin(session, operation->on == SBX_ON_ANY, operation->environment, operation->runtime, call,
+                              err);
+        return r == 0 && operation->on == SBX_ON_ANY ? sbx_session_ready(session, operation->memory_bytes, call, err)
+                                                     : r;
+}
+
+/* After the operation: what it left behind. */
+static void look_after(struct sbx_session *session, const struct sbx_operation *operation, int code) {
+        char reason[128];
+
+        if (code == 0 || session->guest == NULL)
+                snprintf(reason, sizeof(reason), "its interpreter ended");
+        else if (code == -ESRCH)
+                snprintf(reason, sizeof(reason), "its interpreter ended while nothing was executed");
+        else
+                snprintf(reason, sizeof(reason), "its interpreter ended while %s", operation->what);
+        sbx_session_settle(session, reason);
+        if (code == 0)
+                session->untried = false;
+        if (code == 0 && operation->changes)
+                sbx_session_autosave(session, operation->ret_kept);
+        if (operation->on != SBX_ON_IDLE)
+                sbx_keeper_mark(session);
+}
+
 static int attempt(struct sbx_session *session, const struct sbx_operation *operation, const struct sbx_call *call,
                    struct sbx_error *err) {
         struct sbx_call merged = {0};
-        char reason[128];
         int r;
 
         r = sbx_session_call_begin(session, call, operation->limit_ms, &merged, err);
         if (r < 0)
                 return r;
-        r = operation->on != SBX_ON_ANY ? still_running(session, err)
-                                        : sbx_session_ready(session, operation->memory_bytes, &merged, err);
-        if (r == 0)
+        r = make_ready(session, operation, &merged, err);
+        if (r == 0) {
+                if (operation->changes)
+                        session->current[0] = '\0';
                 r = operation->run(session, operation->data, &merged, err);
-        if (r == 0 || session->guest == NULL)
-                snprintf(reason, sizeof(reason), "its interpreter ended");
-        else if (r == -ESRCH)
-                snprintf(reason, sizeof(reason), "its interpreter ended while nothing was executed");
-        else
-                snprintf(reason, sizeof(reason), "its interpreter ended while %s", operation->what);
-        sbx_session_settle(session, reason);
-        if (operation->on != SBX_ON_IDLE)
-                sbx_checkpoint_mark(session);
+        }
+        look_after(session, operation, r);
         sbx_session_call_end(session, call);
         return r;
 }
 
+static int take(struct sbx_sessions *sessions, const struct sbx_operation *operation, const struct sbx_call *call,
+                struct sbx_session **ret_session, struct sbx_error *err) {
+        const struct sbx_session_wish wish = {operation->principal, operation->id, operation->environment,
+                                              operation->runtime};
+
+        switch (operation->on) {
+        case SBX_ON_ANY:
+                return sbx_session_take(sessions, &wish, call, ret_session, err);
+        case SBX_ON_STORED:
+                return sbx_session_take_stored(sessions, operation->principal, operation->id, call, ret_session, err);
+        default:
+                return sbx_session_take_running(sessions, operation->principal, operation->id,
+                                                operation->on == SBX_ON_IDLE, call, ret_session, err);
+        }
+}
+
 int sbx_session_operate(struct sbx_sessions *sessions, const struct sbx_operation *operation,
                         const struct sbx_call *call, struct sbx_error *err) {
-        struct sbx_session_wish wish = {operation->principal, operation->id, operation->environment,
-                                        operation->runtime};
         _cleanup_turn_ struct sbx_session *session = NULL;
         struct sbx_error problem = {0};
-        int r;
+        int r = take(sessions, operation, call, &session, err);
 
-        if (operation->on == SBX_ON_ANY)
-                r = sbx_session_take(sessions, &wish, call, &session, err);
-        else
-                r = sbx_session_take_running(sessions, operation->principal, operation->id,
-                                             operation->on == SBX_ON_IDLE, call, &session, err);
         if (r < 0)
                 return r;
         /* A guest can die between the look at it and the request. The request never reached it, so this is no second
          * run of anything. */
         r = attempt(session, operation, call, &problem);
         if (r == -ESRCH) {
-                if (session->executions == 0) /* it was new: an engine has been restarted, say */
+                if (session->untried && session->backend != NULL) /* it was new: an engine has been restarted, say */
                         sbx_pool_discard(session->backend->pool);
-                problem.code = 0;
+                problem = (struct sbx_error){0};
                 r = attempt(session, operation, call, &problem);
         }
         if (r == -ESRCH)
@@ -161,156 +207,6 @@ int sbx_session_operate(struct sbx_sessions *sessions, const struct sbx_operatio
                               "the interpreter of session '%s' ends as soon as it is started", session->id);
         if (r < 0 && err != NULL && err->code == 0)
                 *err = problem;
-        return r;
-}
-
-/* ---- executing ---- */
-
-struct execute {
-        struct sbx_execution execution;
-        const struct sbx_profile *profile;
-        const struct sbx_code_calls *calls;
-        uint64_t timeout_ms;
-        struct sbx_result *result;
-};
-
-/* Of an execution that states neither a time nor a profile; 0: none is configured. */
-static uint64_t configured_timeout_ms(const struct sbx_sessions *sessions, const char *environment) {
-        const struct sbx_plugin_entry *entry =
-                sbx_config_plugin_find(sessions->config, environment != NULL ? environment : sessions->environment);
-
-        if (sessions->default_timeout_ms == 0 && entry != NULL && strcmp(entry->plugin, "backend-docker") == 0)
-                return sessions->docker_timeout_ms;
-        return sessions->default_timeout_ms;
-}
-
-static int check_execution(const struct sbx_sessions *sessions, const struct sbx_execution *given,
-                           struct execute *ret_execute, struct sbx_error *err) {
-        struct sbx_execution execution = {0};
-        const struct sbx_profile *profile = NULL;
-        int r;
-
-        memcpy(&execution, given, given->struct_size < sizeof(execution) ? given->struct_size : sizeof(execution));
-        r = sbx_profile_find(execution.profile, &profile, err);
-        if (r < 0)
-                return r;
-        if (execution.code.size > SBX_CODE_MAX_BYTES)
-                return sbx_error_set(err, -EINVAL, ORIGIN, "Split it, or put data into files and variables.",
-                                     "code: %zu bytes, at most %u are taken", execution.code.size, SBX_CODE_MAX_BYTES);
-        if (execution.timeout_ms > SBX_TIMEOUT_MAX_MS)
-                return sbx_error_set(err, -EINVAL, ORIGIN, "Give more than 0 and at most 600 seconds.",
-                                     "timeout: %.3f seconds is more than the maximum of %u",
-                                     (double)execution.timeout_ms / 1000, SBX_TIMEOUT_MAX_MS / 1000);
-        if (execution.filename == NULL)
-                execution.filename = "<execution>";
-        if (strlen(execution.filename) > FILENAME_MAX_BYTES ||
-            !sbx_utf8_valid((struct sbx_bytes){execution.filename, strlen(execution.filename)}))
-                return sbx_error_set(err, -EINVAL, ORIGIN, NULL, "filename: must be UTF-8 of at most %u bytes",
-                                     FILENAME_MAX_BYTES);
-        ret_execute->execution = execution;
-        ret_execute->profile = profile;
-        ret_execute->timeout_ms = execution.timeout_ms;
-        if (ret_execute->timeout_ms == 0 && strcmp(profile->name, "default") == 0)
-                ret_execute->timeout_ms = configured_timeout_ms(sessions, execution.environment);
-        if (ret_execute->timeout_ms == 0)
-                ret_execute->timeout_ms = profile->timeout_ms;
-        return 0;
-}
-
-/* What code may allocate: a little less than the hard limit, so that it meets a MemoryError, which keeps the state,
- * before the kernel kills the guest, which does not. */
-static uint64_t soft_memory_limit(const struct sbx_session *session, uint64_t profile_bytes) {
-        uint64_t most_bytes = session->backend->memory_max_bytes;
-        uint64_t hard_bytes = profile_bytes < most_bytes ? profile_bytes : most_bytes, margin = hard_bytes / 16;
-
-        if (margin < 8 * MIB)
-                margin = 8 * MIB;
-        if (margin > 64 * MIB)
-                margin = 64 * MIB;
-        return hard_bytes > 2 * margin ? hard_bytes - margin : hard_bytes / 2;
-}
-
-static void note_end(struct sbx_session *session, struct sbx_result *result) {
-        size_t length = result->error_message != NULL ? strlen(result->error_message) : 0;
-        char reason[512];
-
-        if (result->memory_peak_bytes > session->memory_peak_bytes)
-                session->memory_peak_bytes = result->memory_peak_bytes;
-        pthread_mutex_lock(&session->owner->lock);
-        session->executions++;
-        pthread_mutex_unlock(&session->owner->lock);
-        if (sbx_guest_alive(session->guest))
-                return;
-        result->state = SBX_STATE_LOST;
-        snprintf(reason, sizeof(reason), "an earlier execution ended as '%s'%s%.*s%s", sbx_end_name(result->end),
-                 length > 0 ? " (" : "", (int)sbx_utf8_cut((struct sbx_bytes){result->error_message, length}, 300),
-                 length > 0 ? result->error_message : "", length > 0 ? ")" : "");
-        sbx_session_settle(session, reason);
-        if (session->guest != NULL)
-                result->state = SBX_STATE_ROLLED_BACK;
-}
-
-static void measure(struct sbx_metrics *metrics, const struct sbx_result *result) {
-        if (metrics == NULL)
-                return;
-        if ((unsigned)result->end < SBX_METRIC_ENDS)
-                sbx_metric_add(&metrics->executions[result->end], 1);
-        sbx_histogram_add(&metrics->execution_seconds, result->duration_ns);
-        sbx_metric_add(&metrics->output_bytes, result->stdout_text.size + result->stderr_text.size);
-        sbx_metric_add(&metrics->output_dropped_bytes, result->stdout_dropped_bytes + result->stderr_dropped_bytes);
-}
-
-static int run_execution(struct sbx_session *session, void *data, const struct sbx_call *call, struct sbx_error *err) {
-        struct execute *execute = data;
-        const struct sbx_sessions *sessions = session->owner;
-        struct sbx_guest_execution request = {
-                .code = execute->execution.code,
-                .filename = execute->execution.filename,
-                .deadline_ns = sbx_clock_deadline_ms(execute->timeout_ms),
-                .cpu_limit_ns = sessions->cpu_limit_ns,
-                .memory_bytes = soft_memory_limit(session, execute->profile->memory_bytes),
-                .grace_ns = sessions->grace_ns,
-                .output_max_bytes = sessions->output_max_bytes,
-                .display_max_bytes = sessions->display_max_bytes,
-                .events = execute->execution.events,
-                .session_id = session->id,
-                .notice = session->notice,
-                .code_calls = execute->calls,
-        };
-        int r = sbx_guest_execute(session->guest, &request, call, &execute->result, err);
-
-        if (r < 0)
-                return r;
-        free(steal_pointer(session->notice)); /* delivered */
-        note_end(session, execute->result);
-        measure(sessions->metrics, execute->result);
-        return 0;
-}
-
-int sbx_sessions_execute(struct sbx_sessions *sessions, const struct sbx_execution *execution,
-                         const struct sbx_call *call, struct sbx_result **ret_result, struct sbx_error *err) {
-        return sbx_sessions_execute_with(sessions, execution, NULL, call, ret_result, err);
-}
-
-int sbx_sessions_execute_with(struct sbx_sessions *sessions, const struct sbx_execution *execution,
-                              const struct sbx_code_calls *calls, const struct sbx_call *call,
-                              struct sbx_result **ret_result, struct sbx_error *err) {
-        struct execute execute = {.calls = calls};
-        struct sbx_operation operation = {.what = "code was sent to it", .run = run_execution, .data = &execute};
-        int r;
-
-        r = check_execution(sessions, execution, &execute, err);
-        if (r < 0)
-                return r;
-        operation.principal = execute.execution.principal;
-        operation.id = execute.execution.session_id;
-        operation.environment = execute.execution.environment;
-        operation.runtime = execute.execution.runtime;
-        operation.memory_bytes = execute.profile->memory_bytes;
-        r = sbx_session_operate(sessions, &operation, call, err);
-        if (r == 0)
-                *ret_result = execute.result;
-        sbx_session_tell(sessions, operation.principal, operation.id);
         return r;
 }
 
@@ -353,14 +249,16 @@ static int run_report(struct sbx_session *session, void *data, const struct sbx_
 }
 
 static int operate_on_variables(struct sbx_sessions *sessions, const char *principal, const char *id, const char *what,
+                                bool changes,
                                 int (*run)(struct sbx_session *, void *, const struct sbx_call *, struct sbx_error *),
                                 void *data, const struct sbx_call *call, struct sbx_error *err) {
         struct sbx_operation operation = {.principal = principal,
-                                      .id = id,
-                                      .limit_ms = VARIABLES_TIMEOUT_MS,
-                                      .what = what,
-                                      .run = run,
-                                      .data = data};
+                                          .id = id,
+                                          .limit_ms = VARIABLES_TIMEOUT_MS,
+                                          .changes = changes,
+                                          .what = what,
+                                          .run = run,
+                                          .data = data};
 
         return sbx_session_operate(sessions, &operation, call, err);
 }
@@ -368,8 +266,8 @@ static int operate_on_variables(struct sbx_sessions *sessions, const char *princ
 int sbx_sessions_get(struct sbx_sessions *sessions, const char *principal, const char *id, const struct sbx_call *call,
                      json_t **ret_variables, struct sbx_error *err) {
         struct variables variables = {0};
-        int r = operate_on_variables(sessions, principal, id, "its variables were read", run_get, &variables, call,
-                                     err);
+        int r = operate_on_variables(sessions, principal, id, "its variables were read", false, run_get, &variables,
+                                     call, err);
 
         if (r == 0)
                 *ret_variables = variables.all;
@@ -379,7 +277,8 @@ int sbx_sessions_get(struct sbx_sessions *sessions, const char *principal, const
 int sbx_sessions_set(struct sbx_sessions *sessions, const char *principal, const char *id, const char *name,
                      const json_t *value, const struct sbx_call *call, char **ret_repr, struct sbx_error *err) {
         struct variables variables = {.name = name, .value = value};
-        int r = operate_on_variables(sessions, principal, id, "a variable was set", run_set, &variables, call, err);
+        int r = operate_on_variables(sessions, principal, id, "a variable was set", true, run_set, &variables, call,
+                                     err);
 
         if (r == 0)
                 *ret_repr = variables.repr;
@@ -388,55 +287,12 @@ int sbx_sessions_set(struct sbx_sessions *sessions, const char *principal, const
 
 int sbx_sessions_clear(struct sbx_sessions *sessions, const char *principal, const char *id,
                        const struct sbx_call *call, struct sbx_error *err) {
-        return operate_on_variables(sessions, principal, id, "its variables were cleared", run_clear, NULL, call, err);
+        return operate_on_variables(sessions, principal, id, "its variables were cleared", true, run_clear, NULL, call,
+                                    err);
 }
 
 int sbx_sessions_report(struct sbx_sessions *sessions, const char *principal, const char *id,
                         const struct sbx_call *call, struct sbx_bytes *ret_json, struct sbx_error *err) {
-        return operate_on_variables(sessions, principal, id, "its report was read", run_report, ret_json, call, err);
-}
-
-int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, const char *id, struct sbx_error *err) {
-        struct sbx_session *session, *unneeded = NULL;
-        bool known;
-
-        principal = principal != NULL ? principal : "";
-        id = id != NULL ? id : SBX_SESSION_DEFAULT;
-        pthread_mutex_lock(&sessions->lock);
-        session = sbx_table_find_locked(sessions, principal, id);
-        known = session != NULL;
-        sbx_expired_remove_locked(sessions, principal, id);
-        if (known && sbx_session_end_locked(session))
-                unneeded = session;
-        pthread_mutex_unlock(&sessions->lock);
-        if (unneeded != NULL)
-                sbx_session_free(unneeded);
-        if (known)
-                sbx_session_tell(sessions, principal, id);
-        if (known || strcmp(id, SBX_SESSION_DEFAULT) == 0)
-                return 0;
-        return sbx_error_set(err, -ENOENT, ORIGIN, "list_sessions shows those that exist.", "session '%.*s' not found",
-                             SBX_SESSION_ID_MAX, id);
-}
-
-void sbx_sessions_destroy_all(struct sbx_sessions *sessions, const char *principal) {
-        struct sbx_session *unneeded = NULL, *next;
-
-        principal = principal != NULL ? principal : "";
-        pthread_mutex_lock(&sessions->lock);
-        sbx_expired_forget_locked(sessions, principal);
-        for (size_t i = 0; i < SBX_SESSION_BUCKETS; i++)
-                for (struct sbx_session *at = sessions->buckets[i]; at != NULL; at = next) {
-                        next = at->next;
-                        if (strcmp(at->principal, principal) != 0 || !sbx_session_end_locked(at))
-                                continue;
-                        at->next = unneeded; /* it is in no bucket any more */
-                        unneeded = at;
-                }
-        pthread_mutex_unlock(&sessions->lock);
-        for (; unneeded != NULL; unneeded = next) {
-                next = unneeded->next;
-                sbx_session_tell(sessions, principal, unneeded->id); /* those that execute are told of as they end */
-                sbx_session_free(unneeded);
-        }
+        return operate_on_variables(sessions, principal, id, "its report was read", false, run_report, ret_json, call,
+                                    err);
 }

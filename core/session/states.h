@@ -19,6 +19,9 @@ struct sbx_session_state {
         size_t part_count;
 };
 
+/* What every state tells of a guest, without asking it: `about` without what a worker adds. NULL: no memory. */
+json_t *sbx_state_about(const struct sbx_guest_process *guest);
+
 void sbx_state_clear(struct sbx_session_state *state);
 #define _cleanup_state_ __attribute__((cleanup(sbx_state_clear)))
 uint64_t sbx_state_bytes(const struct sbx_session_state *state);

@@ -38,7 +38,7 @@ static void table_insert(struct sbx_sessions *sessions, struct sbx_session *sess
 }
 
 static void table_remove(struct sbx_sessions *sessions, struct sbx_session *session) {
-        sbx_checkpoint_saved_locked(session); /* the keeper looks in the table alone */
+        sbx_keeper_forget_locked(session); /* it looks in the table alone */
         for (struct sbx_session **at = bucket_of(sessions, session->principal, session->id); *at != NULL;
              at = &(*at)->next)
                 if (*at == session) {
@@ -49,7 +49,7 @@ static void table_remove(struct sbx_sessions *sessions, struct sbx_session *sess
 
 /* ---- ids that expired ---- */
 
-void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal, const char *id) {
+void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal, const char *id, bool stored) {
         _cleanup_free_ char *who = strdup(principal), *what = strdup(id);
         struct sbx_expired *slot = &sessions->expired[sessions->expired_next];
 
@@ -57,7 +57,7 @@ void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal
                 return; /* then the next call starts a clean session without being told why */
         free(slot->principal);
         free(slot->id);
-        *slot = (struct sbx_expired){steal_pointer(who), steal_pointer(what)};
+        *slot = (struct sbx_expired){steal_pointer(who), steal_pointer(what), stored};
         sessions->expired_next = (sessions->expired_next + 1) % SBX_SESSION_EXPIRED_MAX;
 }
 
@@ -68,12 +68,15 @@ static bool forget_slot(struct sbx_expired *slot) {
         return true;
 }
 
-bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *principal, const char *id) {
+bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *principal, const char *id, bool *ret_stored) {
         for (size_t i = 0; i < SBX_SESSION_EXPIRED_MAX; i++) {
                 struct sbx_expired *slot = &sessions->expired[i];
 
-                if (slot->id != NULL && strcmp(slot->id, id) == 0 && strcmp(slot->principal, principal) == 0)
-                        return forget_slot(slot);
+                if (slot->id == NULL || strcmp(slot->id, id) != 0 || strcmp(slot->principal, principal) != 0)
+                        continue;
+                if (ret_stored != NULL)
+                        *ret_stored = slot->stored;
+                return forget_slot(slot);
         }
         return false;
 }
@@ -84,12 +87,52 @@ void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *princi
                         forget_slot(&sessions->expired[i]);
 }
 
+/* ---- sessions that end ---- */
+
+static void ending_add_locked(struct sbx_session *session) {
+        session->next = session->owner->ending;
+        session->owner->ending = session;
+}
+
+static void ending_remove_locked(struct sbx_session *session) {
+        for (struct sbx_session **at = &session->owner->ending; *at != NULL; at = &(*at)->next)
+                if (*at == session) {
+                        *at = session->next;
+                        break;
+                }
+        sbx_turn_refuse_locked(session); /* those that wait for it to be gone */
+}
+
+/* An older one of the same name. */
+static struct sbx_session *find_older_locked(const struct sbx_session *session) {
+        for (struct sbx_session *at = session->owner->ending; at != NULL; at = at->next)
+                if (at->number < session->number && strcmp(at->id, session->id) == 0 &&
+                    strcmp(at->principal, session->principal) == 0)
+                        return at;
+        return NULL;
+}
+
+int sbx_session_wait_gone(const struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err) {
+        struct sbx_session *older;
+        int r = 0;
+
+        SBX_LOCKED(&session->owner->lock);
+        while (r == 0 && (older = find_older_locked(session)) != NULL)
+                r = sbx_turn_wait_end_locked(older, call, err);
+        return r;
+}
+
 /* ---- one session ---- */
 
-static void session_destroy(struct sbx_session *session) {
-        sbx_guest_free(session->guest);
-        sbx_guest_free(session->checkpoint);
+static void session_close(struct sbx_session *session) {
+        sbx_guest_free(steal_pointer(session->guest));
+        sbx_copies_clear(session);
+        sbx_vault_close(steal_pointer(session->vault));
         sbx_artifacts_clear(session);
+}
+
+/* One that nobody knows, and that is closed or never had anything. */
+static void session_destroy(struct sbx_session *session) {
         json_decref(session->names);
         if (session->stop_fd >= 0)
                 close(session->stop_fd);
@@ -97,6 +140,8 @@ static void session_destroy(struct sbx_session *session) {
                 close(session->watch_fd);
         free(session->isolation);
         free(session->notice);
+        free(session->fall);
+        free(session->unkept);
         free(session->principal);
         free(session->id);
         free(session);
@@ -105,26 +150,26 @@ SBX_DEFINE_CLEANUP(struct sbx_session *, session_destroy, cleanup_session)
 
 void sbx_session_free(struct sbx_session *session) {
         struct sbx_sessions *sessions = session->owner;
-        _cleanup_free_ char *principal = steal_pointer(session->principal);
 
-        session_destroy(session); /* its guest is gone before another may take its place */
+        session_close(session); /* its guest is gone before another may take its place */
         pthread_mutex_lock(&sessions->lock);
+        ending_remove_locked(session);
         sessions->live--;
-        sbx_principal_leave_locked(sessions, principal);
+        sbx_principal_leave_locked(sessions, session->principal);
         pthread_mutex_unlock(&sessions->lock);
+        session_destroy(session);
         SBX_COUNT(sessions->metrics, sessions_ended, 1);
 }
 
 /* A session that nobody knows yet, with its turn taken by the caller. */
-static int session_new(struct sbx_sessions *sessions, struct sbx_backend_pool *backend,
-                       const struct sbx_session_wish *wish, struct sbx_session **ret_session, struct sbx_error *err) {
+static int session_new(struct sbx_sessions *sessions, const struct sbx_session_wish *wish,
+                       struct sbx_session **ret_session, struct sbx_error *err) {
         __attribute__((cleanup(cleanup_session))) struct sbx_session *session = calloc(1, sizeof(*session));
         int r;
 
         if (session == NULL)
                 return SBX_NOMEM(err, ORIGIN);
         session->owner = sessions;
-        session->backend = backend;
         session->stop_fd = session->watch_fd = -1;
         session->references = 1;
         session->busy = true;
@@ -134,6 +179,7 @@ static int session_new(struct sbx_sessions *sessions, struct sbx_backend_pool *b
         session->id = strdup(wish->id);
         if (session->principal == NULL || session->id == NULL)
                 return SBX_NOMEM(err, ORIGIN);
+        session->durable = sbx_vaults_durable(sessions->vaults, wish->principal, wish->id);
         r = sbx_runtime_name_parse(wish->runtime, &session->runtime, err);
         if (r < 0)
                 return r;
@@ -203,14 +249,15 @@ static int check_environment(const struct sbx_session *session, const char *envi
                              environment);
 }
 
-static int check_runtime(const struct sbx_session *session, const char *runtime, struct sbx_error *err) {
+int sbx_session_check_wish(const struct sbx_session *session, const char *environment, const char *runtime,
+                           struct sbx_error *err) {
         struct sbx_runtime_name name;
-        int r;
+        int r = session->backend != NULL ? check_environment(session, environment, err) : 0;
 
-        if (runtime == NULL)
-                return 0;
+        if (r < 0 || runtime == NULL)
+                return r;
         r = sbx_runtime_name_parse(runtime, &name, err);
-        if (r < 0 || strcmp(name.text, session->runtime.text) == 0)
+        if (r < 0 || session->backend == NULL || strcmp(name.text, session->runtime.text) == 0)
                 return r;
         return sbx_error_set(err, -EINVAL, ORIGIN, "Use another session_id for it, or destroy the session first.",
                              "session '%s' is one of %s and can't execute %s", session->id, session->runtime.text,
@@ -221,23 +268,31 @@ static int check_runtime(const struct sbx_session *session, const char *runtime,
 
 static int check_expired_locked(struct sbx_sessions *sessions, const char *principal, const char *id,
                                 struct sbx_error *err) {
-        if (!sbx_expired_remove_locked(sessions, principal, id))
+        double minutes = (double)sessions->ttl_ns / (60.0 * (double)SBX_NS_PER_S);
+        bool stored = false;
+
+        if (!sbx_expired_remove_locked(sessions, principal, id, &stored))
                 return 0;
+        if (stored)
+                return sbx_error_set(
+                        err, -ESTALE, ORIGIN,
+                        "Call again to go on from its newest checkpoint (list_checkpoints tells what that is).",
+                        "session '%s' expired after %.0f minutes without use, and what it did since its newest "
+                        "checkpoint could not be kept; nothing was run",
+                        id, minutes);
         return sbx_error_set(err, -ESTALE, ORIGIN,
                              "Call again to start a clean session of that name; define again what "
                              "it needs.",
                              "session '%s' expired after %.0f minutes without use and its variables are gone; nothing "
                              "was run",
-                             id, (double)sessions->ttl_ns / (60.0 * (double)SBX_NS_PER_S));
+                             id, minutes);
 }
 
 /* Waits for the turn of a session of the table. */
 static int join_locked(struct sbx_session *session, const char *environment, const char *runtime,
                        const struct sbx_call *call, struct sbx_error *err) {
-        int r = check_environment(session, environment, err);
+        int r = sbx_session_check_wish(session, environment, runtime, err);
 
-        if (r == 0)
-                r = check_runtime(session, runtime, err);
         if (r < 0)
                 return r;
         session->references++;
@@ -247,8 +302,9 @@ static int join_locked(struct sbx_session *session, const char *environment, con
         return r;
 }
 
-/* 1: there is none. A session that ended while this call waited for it is left to its last holder. */
-static int take_existing(struct sbx_sessions *sessions, const struct sbx_session_wish *wish,
+/* 1: there is none; who is about to use it (`used`) learns first that it has expired. A session that ended while this
+ * call waited for it is left to its last holder. */
+static int take_existing(struct sbx_sessions *sessions, const struct sbx_session_wish *wish, bool used,
                          const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
         struct sbx_session *session, *unneeded = NULL;
         int r;
@@ -260,42 +316,28 @@ static int take_existing(struct sbx_sessions *sessions, const struct sbx_session
                 if (r < 0 && session->ended && session->references == 0)
                         unneeded = session;
         } else {
-                r = check_expired_locked(sessions, wish->principal, wish->id, err);
+                r = used ? check_expired_locked(sessions, wish->principal, wish->id, err) : 0;
                 if (r == 0)
                         r = 1;
         }
         pthread_mutex_unlock(&sessions->lock);
         if (unneeded != NULL)
-                sbx_session_free(unneeded);
+                sbx_session_discard(unneeded);
         if (r == 0)
                 *ret_session = session;
         return r;
 }
 
-static void note_wanted(struct sbx_sessions *sessions, int change) {
-        SBX_LOCKED(&sessions->lock);
-        sessions->wanted += (unsigned)change;
-}
-
 /* 1: somebody else made it meanwhile. */
-static int take_new(struct sbx_sessions *sessions, const struct sbx_session_wish *wish, const struct sbx_call *call,
+static int take_new(struct sbx_sessions *sessions, const struct sbx_session_wish *wish,
                     struct sbx_session **ret_session, struct sbx_error *err) {
         __attribute__((cleanup(cleanup_session))) struct sbx_session *session = NULL;
-        struct sbx_backend_pool *backend = NULL;
-        uint64_t wished_ns = sbx_clock_ns();
-        int r;
+        int r = session_new(sessions, wish, &session, err);
 
-        note_wanted(sessions, 1);
-        r = sbx_backend_find(sessions, wish->environment, wish->runtime, call, &backend, err);
-        if (r == 0)
-                r = session_new(sessions, backend, wish, &session, err);
-        if (r < 0) {
-                note_wanted(sessions, -1);
+        if (r < 0)
                 return r;
-        }
-        session->wished_ns = wished_ns;
+        session->wished_ns = sbx_clock_ns();
         pthread_mutex_lock(&sessions->lock);
-        sessions->wanted--;
         if (wish->id[0] != '\0' && sbx_table_find_locked(sessions, wish->principal, wish->id) != NULL)
                 r = 1;
         else
@@ -312,26 +354,70 @@ static int take_new(struct sbx_sessions *sessions, const struct sbx_session_wish
         return 0;
 }
 
+static int complete_wish(struct sbx_session_wish *wish, struct sbx_error *err) {
+        int r;
+
+        if (wish->principal == NULL)
+                wish->principal = "";
+        if (wish->id == NULL)
+                wish->id = SBX_SESSION_DEFAULT;
+        r = sbx_session_check_id(wish->id, err);
+        return r < 0 ? r : check_principal(wish->principal, err);
+}
+
 int sbx_session_take(struct sbx_sessions *sessions, const struct sbx_session_wish *given, const struct sbx_call *call,
                      struct sbx_session **ret_session, struct sbx_error *err) {
         struct sbx_session_wish wish = *given;
-        int r;
+        int r = complete_wish(&wish, err);
 
-        if (wish.principal == NULL)
-                wish.principal = "";
-        if (wish.id == NULL)
-                wish.id = SBX_SESSION_DEFAULT;
-        r = sbx_session_check_id(wish.id, err);
-        if (r == 0)
-                r = check_principal(wish.principal, err);
         if (r < 0)
                 return r;
         do {
-                r = wish.id[0] != '\0' ? take_existing(sessions, &wish, call, ret_session, err) : 1;
+                r = wish.id[0] != '\0' ? take_existing(sessions, &wish, true, call, ret_session, err) : 1;
                 if (r == 1)
-                        r = take_new(sessions, &wish, call, ret_session, err);
+                        r = take_new(sessions, &wish, ret_session, err);
         } while (r == 1);
         return r;
+}
+
+int sbx_session_take_stored(struct sbx_sessions *sessions, const char *principal, const char *id,
+                            const struct sbx_call *call, struct sbx_session **ret_session, struct sbx_error *err) {
+        struct sbx_session_wish wish = {.principal = principal, .id = id};
+        int r = complete_wish(&wish, err);
+
+        if (r < 0)
+                return r;
+        do {
+                r = take_existing(sessions, &wish, false, call, ret_session, err);
+                if (r == 1 && !sbx_vaults_durable(sessions->vaults, wish.principal, wish.id))
+                        return sbx_error_set(err, -ENOENT, ORIGIN, "list_sessions shows those that exist.",
+                                             "session '%s' not found", wish.id);
+                if (r == 1)
+                        r = take_new(sessions, &wish, ret_session, err);
+        } while (r == 1);
+        return r;
+}
+
+static int refuse_taken(const char *id, struct sbx_error *err) {
+        return sbx_error_set(err, -EEXIST, ORIGIN, "Use another session_id for the new one, or leave it out.",
+                             "there is a session '%s' already", id);
+}
+
+int sbx_session_take_branch(const struct sbx_session *origin, const char *id, struct sbx_session **ret_session,
+                            struct sbx_error *err) {
+        struct sbx_session_wish wish = {.principal = origin->principal, .id = id, .runtime = origin->runtime.text};
+        struct sbx_session *session = NULL;
+        int r = sbx_session_check_id(id, err);
+
+        if (r == 0 && id[0] == '\0')
+                r = sbx_error_set(err, -EINVAL, ORIGIN, "Leave it out to have one made up.",
+                                  "the id of the new session is empty");
+        if (r == 0)
+                r = take_new(origin->owner, &wish, &session, err);
+        if (r != 0)
+                return r == 1 ? refuse_taken(id, err) : r;
+        *ret_session = session;
+        return 0;
 }
 
 static int no_such_session(const char *id, struct sbx_error *err) {
@@ -359,7 +445,7 @@ int sbx_session_take_running(struct sbx_sessions *sessions, const char *principa
                 unneeded = session;
         pthread_mutex_unlock(&sessions->lock);
         if (unneeded != NULL)
-                sbx_session_free(unneeded);
+                sbx_session_discard(unneeded);
         if (r == 0)
                 *ret_session = session;
         return r;
@@ -367,12 +453,18 @@ int sbx_session_take_running(struct sbx_sessions *sessions, const char *principa
 
 bool sbx_session_end_locked(struct sbx_session *session) {
         table_remove(session->owner, session);
+        ending_add_locked(session);
         session->ended = true;
         sbx_turn_refuse_locked(session);
         if (session->references == 0)
                 return true;
         (void)!eventfd_write(session->stop_fd, 1);
         return false;
+}
+
+/* One that has neither a guest nor news of one has nothing to keep: a start that failed leaves no session behind. */
+static bool is_empty(const struct sbx_session *session) {
+        return session->guest == NULL && session->notice == NULL && session->fall == NULL;
 }
 
 void sbx_session_release(struct sbx_session *session) {
@@ -384,9 +476,9 @@ void sbx_session_release(struct sbx_session *session) {
         if (!session->glance)
                 session->last_used_ns = sbx_clock_ns();
         session->glance = false;
-        /* One that never got a guest has nothing to keep: a start that failed leaves no session behind. */
-        if (!session->ended && session->references == 0 && session->guest == NULL && session->notice == NULL) {
+        if (!session->ended && session->references == 0 && is_empty(session)) {
                 table_remove(sessions, session);
+                ending_add_locked(session);
                 session->ended = true;
         }
         sbx_turn_pass_locked(session);
@@ -397,5 +489,5 @@ void sbx_session_release(struct sbx_session *session) {
         if (!unneeded)
                 return;
         sbx_session_bury(session);
-        sbx_session_free(session);
+        sbx_session_discard(session);
 }

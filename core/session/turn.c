@@ -85,8 +85,27 @@ int sbx_turn_wait_locked(struct sbx_session *session, const struct sbx_call *cal
         return describe_wait_failure(session, r, err);
 }
 
+int sbx_turn_wait_end_locked(struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err) {
+        struct sbx_sessions *sessions = session->owner;
+        _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        struct sbx_waiter waiter = {.fd = fd};
+        int r;
+
+        if (fd < 0)
+                return sbx_error_set(err, -errno, ORIGIN, "Raise the limit of open files (ulimit -n).",
+                                     "can't wait for session '%s': %s", session->id, SBX_ERRNO_TEXT(errno));
+        queue_append(session, &waiter);
+        pthread_mutex_unlock(&sessions->lock);
+        r = sbx_fd_wait(fd, POLLIN, call);
+        pthread_mutex_lock(&sessions->lock);
+        if (waiter.refused) /* it is gone: not even its name may be looked at */
+                return 0;
+        queue_remove(session, &waiter);
+        return describe_wait_failure(session, r, err);
+}
+
 void sbx_turn_pass_locked(struct sbx_session *session) {
-        struct sbx_waiter *next = session->first_waiter;
+        struct sbx_waiter *next = session->ended ? NULL : session->first_waiter;
 
         if (next == NULL) {
                 session->busy = false;

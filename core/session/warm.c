@@ -15,16 +15,16 @@
 
 static bool is_wanted(struct sbx_sessions *sessions) {
         SBX_LOCKED(&sessions->lock);
-        return sessions->live + sessions->wanted > 0 && !sessions->warm_stop;
+        return sessions->live > 0 && !sessions->warm_stop;
 }
 
-/* Somebody who waits for a session already gets the first guest of a backend that is new, and not the second one, behind
- * a guest that nobody needs yet. When that took a guest, the pool is filled anyway. */
+/* Somebody who waits for a session already gets the first guest of a backend that is new, and not the second one,
+ * behind a guest that nobody needs yet. When that took a guest, the pool is filled anyway. */
 static void give_way(struct sbx_sessions *sessions, struct sbx_backend_pool *backend) {
         struct pollfd stop = {.fd = sessions->warm_stop_fd, .events = POLLIN};
 
-        for (unsigned waited_ms = 0; waited_ms < GIVE_WAY_MAX_MS && is_wanted(sessions) &&
-                                     sbx_pool_ready(backend->pool, NULL) == -EAGAIN;
+        for (unsigned waited_ms = 0;
+             waited_ms < GIVE_WAY_MAX_MS && is_wanted(sessions) && sbx_pool_ready(backend->pool, NULL) == -EAGAIN;
              waited_ms += GIVE_WAY_STEP_MS)
                 if (poll(&stop, 1, GIVE_WAY_STEP_MS) > 0)
                         return;

@@ -17,9 +17,12 @@
 
 struct sbx_guest_process {
         bool alive, vanished;
+        bool frozen;     /* a copy that has done nothing so far, of a backend with families */
+        unsigned family; /* those that are copies of each other */
         unsigned executions;
         uint64_t peak_bytes;
         json_t *names, *files; /* files: path -> bytes */
+        json_t *info;
 };
 
 struct sbx_pool {
@@ -31,7 +34,9 @@ struct sbx_pool {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_guest_counts counts;
 static struct sbx_guest_process *guests[GUESTS_MAX];
-static int start_failure, limit_answer;
+static int start_failure, limit_answer, save_failure;
+static bool families, portable;
+static struct sbx_instance store_instance;
 static const struct sbx_option all_options[] = {{.name = "memory_max", .type = SBX_OPTION_SIZE}};
 static struct sbx_value values[] = {{.type = SBX_OPTION_SIZE}};
 static const struct sbx_settings settings_of_all = {.table = all_options, .count = 1, .values = values};
@@ -53,7 +58,9 @@ struct fake_guest_counts fake_guest_counts(void) {
 void fake_guest_reset(void) {
         pthread_mutex_lock(&lock);
         counts = (struct fake_guest_counts){0};
-        start_failure = limit_answer = 0;
+        start_failure = limit_answer = save_failure = 0;
+        families = portable = false;
+        store_instance.ops = NULL;
         values[0].set = false;
         module.plugin.name = "backend-local";
         operations.features = 0;
@@ -75,7 +82,31 @@ void fake_registry_plugin(const char *name) {
 }
 
 void fake_registry_can_fork(void) {
-        operations.features = SBX_BACKEND_FORK;
+        operations.features |= SBX_BACKEND_FORK;
+}
+
+void fake_registry_can_save(void) {
+        operations.features |= SBX_BACKEND_SAVE;
+}
+
+void fake_registry_families(void) {
+        operations.features |= SBX_BACKEND_FORK;
+        families = true;
+}
+
+void fake_guest_can_tell(void) {
+        portable = true;
+}
+
+void fake_guest_fail_saves(int code) {
+        pthread_mutex_lock(&lock);
+        save_failure = code;
+        pthread_mutex_unlock(&lock);
+}
+
+void fake_registry_store(const struct sbx_store_ops *ops, void *state) {
+        store_instance =
+                (struct sbx_instance){.name = "store", .module = &module, .ops = ops, .state = state, .settings = NULL};
 }
 
 void fake_registry_memory_max(int64_t bytes) {
@@ -120,12 +151,17 @@ int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t k
                 {.name = "local", .module = &module, .settings = &settings_of_all, .ops = &operations},
                 {.name = "other", .module = &module, .settings = &settings_of_all, .ops = &operations}};
 
-        for (size_t i = 0; i < sizeof(instances) / sizeof(instances[0]); i++)
+        if (kind == SBX_PLUGIN_STORE && store_instance.ops != NULL) {
+                *ret_instance = &store_instance;
+                return 0;
+        }
+        for (size_t i = 0; kind == SBX_PLUGIN_BACKEND && i < sizeof(instances) / sizeof(instances[0]); i++)
                 if (strcmp(instances[i].name, name) == 0) {
                         *ret_instance = &instances[i];
                         return 0;
                 }
-        return sbx_error_set(err, -ENOENT, "fake", "Configured are: local, other.", "there is no backend \"%s\"", name);
+        return sbx_error_set(err, -ENOENT, "fake", "Configured are: local, other.", "there is no %s \"%s\"",
+                             kind == SBX_PLUGIN_STORE ? "store" : "backend", name);
 }
 
 /* ---- the pool ---- */
@@ -176,7 +212,21 @@ void sbx_pool_figures(struct sbx_pool *pool, unsigned *ret_ready, unsigned *ret_
         *ret_size = 2;
 }
 
+static struct sbx_guest_process *guest_new(void) {
+        struct sbx_guest_process *guest = calloc(1, sizeof(*guest));
+
+        if (guest == NULL)
+                return NULL;
+        guest->alive = true;
+        guest->names = json_array();
+        guest->files = json_object();
+        guest->info = json_pack("{s:s, s:s}", "runtime", "python", "version", "3.11.2");
+        return guest;
+}
+
 static int enlist(struct sbx_guest_process *guest) {
+        if (guest->family == 0)
+                guest->family = ++counts.families;
         for (size_t i = 0; i < GUESTS_MAX; i++)
                 if (guests[i] == NULL) {
                         guests[i] = guest;
@@ -195,12 +245,9 @@ int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, cons
         pthread_mutex_unlock(&lock);
         if (r < 0)
                 return sbx_error_set(err, r, "fake", "Mend it.", "this backend can't start");
-        guest = calloc(1, sizeof(*guest));
+        guest = guest_new();
         if (guest == NULL)
                 return SBX_NOMEM(err, "fake");
-        guest->alive = true;
-        guest->names = json_array();
-        guest->files = json_object();
         pthread_mutex_lock(&lock);
         counts.started++;
         counts.last_start_memory_bytes = spec->limits.memory_bytes;
@@ -226,20 +273,61 @@ void sbx_guest_free(struct sbx_guest_process *guest) {
         pthread_mutex_unlock(&lock);
         json_decref(guest->names);
         json_decref(guest->files);
+        json_decref(guest->info);
         free(guest);
+}
+
+void sbx_guest_end(struct sbx_guest_process *guest) {
+        pthread_mutex_lock(&lock);
+        guest->alive = false;
+        pthread_mutex_unlock(&lock);
+}
+
+const json_t *sbx_guest_info(const struct sbx_guest_process *guest) {
+        return guest->info;
+}
+
+/* Of its family, beside itself. */
+static bool another_runs_locked(const struct sbx_guest_process *guest) {
+        for (size_t i = 0; i < GUESTS_MAX; i++)
+                if (guests[i] != NULL && guests[i] != guest && guests[i]->family == guest->family && guests[i]->alive &&
+                    !guests[i]->frozen)
+                        return true;
+        return false;
+}
+
+static int check_fork_locked(const struct sbx_guest_process *guest, uint32_t flags, struct sbx_error *err) {
+        if (!guest->alive)
+                return sbx_error_set(err, -ESRCH, "fake", NULL, "the guest is dead");
+        if (!families || (flags & SBX_GUEST_FROZEN) != 0)
+                return 0;
+        if (!guest->frozen)
+                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "no copy runs beside its original");
+        return another_runs_locked(guest) ? sbx_error_set(err, -EBUSY, "fake", NULL, "another one runs") : 0;
 }
 
 int sbx_guest_fork(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
                    struct sbx_guest_process **ret_guest, struct sbx_error *err) {
-        struct sbx_guest_process *copy = calloc(1, sizeof(*copy));
+        struct sbx_guest_process *copy;
         int r;
 
+        if ((operations.features & SBX_BACKEND_FORK) == 0)
+                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "no copies here");
+        pthread_mutex_lock(&lock);
+        r = check_fork_locked(guest, spec->flags, err);
+        pthread_mutex_unlock(&lock);
+        if (r < 0)
+                return r;
+        copy = guest_new();
         if (copy == NULL)
                 return SBX_NOMEM(err, "fake");
-        copy->alive = true;
         copy->executions = guest->executions;
-        copy->names = json_copy(guest->names);
-        copy->files = json_copy(guest->files);
+        json_decref(copy->names);
+        json_decref(copy->files);
+        copy->names = json_deep_copy(guest->names);
+        copy->files = json_deep_copy(guest->files);
+        copy->frozen = families;
+        copy->family = guest->family;
         pthread_mutex_lock(&lock);
         counts.started++;
         counts.forked++;
@@ -247,6 +335,135 @@ int sbx_guest_fork(struct sbx_guest_process *guest, const struct sbx_guest_spec 
         pthread_mutex_unlock(&lock);
         *ret_guest = copy;
         return r;
+}
+
+/* ---- states ---- */
+
+static int begin_save(struct sbx_error *err) {
+        int r;
+
+        pthread_mutex_lock(&lock);
+        counts.saved++;
+        r = save_failure;
+        pthread_mutex_unlock(&lock);
+        return r < 0 ? sbx_error_set(err, r, "fake", NULL, "this state can't be saved") : 0;
+}
+
+static int write_state(const struct sbx_guest_process *guest, struct sbx_buffer *out) {
+        json_t *state = json_pack("{s:i, s:O, s:O}", "executions", (int)guest->executions, "names", guest->names, "files",
+                                  guest->files);
+        char *text = json_dumps(state, JSON_SORT_KEYS);
+        int r = text != NULL ? sbx_buffer_append_text(out, text) : -ENOMEM;
+
+        free(text);
+        json_decref(state);
+        return r;
+}
+
+static int read_state(struct sbx_guest_process *guest, struct sbx_bytes bytes, struct sbx_error *err) {
+        json_t *state = json_loadb(bytes.data, bytes.size, 0, NULL);
+
+        if (state == NULL)
+                return sbx_error_set(err, -EINVAL, "fake", NULL, "this is no state");
+        guest->executions = (unsigned)json_integer_value(json_object_get(state, "executions"));
+        json_decref(guest->names);
+        json_decref(guest->files);
+        guest->names = json_deep_copy(json_object_get(state, "names"));
+        guest->files = json_deep_copy(json_object_get(state, "files"));
+        json_decref(state);
+        return 0;
+}
+
+int sbx_guest_save(struct sbx_guest_process *guest, const struct sbx_call *call, struct sbx_buffer *ret_state,
+                   struct sbx_error *err) {
+        int r;
+
+        if ((operations.features & SBX_BACKEND_SAVE) == 0)
+                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "nothing is saved here");
+        r = begin_save(err);
+        return r < 0 ? r : write_state(guest, ret_state);
+}
+
+int sbx_guest_restore(const struct sbx_instance *backend, const struct sbx_guest_spec *spec, struct sbx_bytes state,
+                      const struct sbx_call *call, struct sbx_guest_process **ret_guest, struct sbx_error *err) {
+        struct sbx_guest_process *guest;
+        int r;
+
+        if ((operations.features & SBX_BACKEND_SAVE) == 0)
+                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "nothing is restored here");
+        guest = guest_new();
+        pthread_mutex_lock(&lock);
+        counts.started++;
+        counts.restored++;
+        r = enlist(guest);
+        pthread_mutex_unlock(&lock);
+        if (r == 0)
+                r = read_state(guest, state, err);
+        if (r < 0)
+                sbx_guest_free(guest);
+        else
+                *ret_guest = guest;
+        return r;
+}
+
+bool sbx_guest_portable(const struct sbx_guest_process *guest) {
+        return portable;
+}
+
+/* Names that begin with "gen" are those of generators. */
+static json_t *unsaved_of(const struct sbx_guest_process *guest) {
+        json_t *list = json_array(), *name;
+        size_t i;
+
+        json_array_foreach (guest->names, i, name)
+                if (strncmp(json_string_value(name), "gen", 3) == 0)
+                        json_array_append_new(list, json_pack("{s:O, s:s, s:s}", "name", name, "type", "generator", "reason",
+                                                              "it runs"));
+        return list;
+}
+
+int sbx_guest_save_portable(struct sbx_guest_process *guest, const struct sbx_guest_portable *request,
+                            const struct sbx_call *call, json_t **ret_told, struct sbx_error *err) {
+        struct sbx_buffer part = SBX_BUFFER(1 << 20);
+        char digest[64];
+        bool unchanged;
+        int r;
+
+        if (!portable)
+                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "this worker can't");
+        r = begin_save(err);
+        if (r < 0)
+                return r;
+        snprintf(digest, sizeof(digest), "%zu/%zu", json_array_size(guest->names), json_object_size(guest->files));
+        unchanged = request->known_digest != NULL && strcmp(request->known_digest, digest) == 0;
+        if (!unchanged)
+                r = write_state(guest, &part);
+        if (r == 0 && !unchanged)
+                r = request->part(request->data, &part);
+        sbx_buffer_free(&part);
+        *ret_told = json_pack("{s:I, s:o, s:s, s:b}", "variables", (json_int_t)json_array_size(guest->names), "unsaved",
+                              unsaved_of(guest), "digest", digest, "unchanged", (int)unchanged);
+        return r;
+}
+
+int sbx_guest_restore_portable(struct sbx_guest_process *guest, const struct sbx_bytes *parts, size_t count,
+                               const struct sbx_call *call, json_t **ret_told, struct sbx_error *err) {
+        json_t *missing, *name;
+        size_t i;
+        int r = portable && count == 1 ? read_state(guest, parts[0], err) : -ENOTSUP;
+
+        if (r < 0)
+                return r;
+        pthread_mutex_lock(&lock);
+        counts.restored++;
+        pthread_mutex_unlock(&lock);
+        missing = unsaved_of(guest);
+        json_array_foreach (missing, i, name)
+                for (size_t at = 0; at < json_array_size(guest->names); at++)
+                        if (json_equal(json_array_get(guest->names, at), json_object_get(name, "name")))
+                                json_array_remove(guest->names, at--);
+        *ret_told = json_pack("{s:o}", "missing", missing);
+        return 0;
 }
 
 bool sbx_guest_alive(const struct sbx_guest_process *guest) {
@@ -386,7 +603,7 @@ static int perform(struct sbx_guest_process *guest, const char *word, const char
                 return show(result, "image/png", (size_t)number);
         } else if (strcmp(word, "page") == 0) {
                 return show(result, "text/html", (size_t)number);
-        } else if (strcmp(word, "crash") == 0) {
+        } else if (strcmp(word, "crash") == 0) { /* by its own doing */
                 result->end = SBX_END_KILLED;
                 die(guest);
         } else if (strcmp(word, "die-after") == 0) {
@@ -434,6 +651,10 @@ int sbx_guest_execute(struct sbx_guest_process *guest, const struct sbx_guest_ex
         if (strcmp(word, "vanish") == 0 && counts.started == 1)
                 guest->alive = false;
         r = guest->alive ? 0 : -ESRCH;
+        if (r == 0 && families && another_runs_locked(guest))
+                counts.twins++;
+        if (r == 0)
+                guest->frozen = false;
         pthread_mutex_unlock(&lock);
         if (r < 0)
                 return sbx_error_set(err, r, "fake", NULL, "the guest is dead");

@@ -19,12 +19,16 @@
  */
 #pragma once
 
+#include <snipara-sandbox/store.h>
+
 #include "config/config.h"
 #include "guest/guest.h"
 #include "guest/pool.h"
 
 struct fake_guest_counts {
         unsigned started, freed, alive, forked; /* guests; those that were forked have been started, too */
+        unsigned saved, restored;               /* attempts to save a state; guests that were given one */
+        unsigned families, twins;               /* twins: executions beside another one of the family that runs */
         unsigned limits_set;
         uint64_t last_limit_bytes, last_soft_bytes, last_timeout_ms, last_start_memory_bytes;
         char last_runtime[96], last_owner[96]; /* of the guest that started last: "python", "python 3.12" */
@@ -38,4 +42,11 @@ void fake_guest_kill_all(void); /* every guest is dead, and nobody knows yet */
 struct sbx_config *fake_config(const char *const *settings);
 void fake_registry_memory_max(int64_t bytes); /* the option of all instances; 0: they have none */
 void fake_registry_can_fork(void);            /* all instances; until the next reset */
+void fake_registry_can_save(void);            /* byte for byte */
+/* Copies as those of backend-local: none runs beside its original, or beside another copy of it. */
+void fake_registry_families(void);
+void fake_guest_can_tell(void);               /* portable states; what begins with "gen" can't be saved */
+void fake_guest_fail_saves(int code);         /* 0: they work */
+/* The store of the configuration, until the next reset. */
+void fake_registry_store(const struct sbx_store_ops *ops, void *state);
 void fake_registry_plugin(const char *name);  /* of all instances; the default is "backend-local" */

@@ -27,7 +27,7 @@ static void test_goes_on_after_a_crash(void **state) {
         assert_int_equal(table.result->state, SBX_STATE_ROLLED_BACK);
         assert_int_equal(run(&table, "s", "ok"), 0);
         assert_string_equal(table.result->value, "2"); /* the copy had one, and the crash was the other guest's */
-        assert_contains(table.result->notice, "Session 's' was rolled back to its checkpoint, the state after its "
+        assert_contains(table.result->notice, "Session 's' was rolled back to its checkpoint c1 (frozen process), the state after its "
                                               "execution 1: an earlier execution ended as 'killed'");
         assert_int_equal(run(&table, "s", "ok"), 0);
         assert_null(table.result->notice);
@@ -42,7 +42,7 @@ static void test_goes_on_after_a_death_between(void **state) {
         wait_for_copies(1);
         assert_int_equal(run(&table, "s", "die-after"), 0);
         assert_int_equal(run(&table, "s", "ok"), 0);
-        assert_contains(table.result->notice, "rolled back to its checkpoint, the state after its execution 1");
+        assert_contains(table.result->notice, "rolled back to its checkpoint c1 (frozen process), the state after its execution 1");
         assert_string_equal(table.result->value, "2");
         table_close(&table);
 }

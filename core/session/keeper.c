@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of running sessions, where the backend can copy a guest: once a session has been quiet for a moment, a
- * thread copies its guest. When the guest is ended the session goes on with the copy, and says so. */
+/* The keeper: a thread that copies the guests of sessions, where the backend can, once these have been quiet for a
+ * moment; and stores the states of branches, whose makers do not wait for that. */
 #include "session/state.h"
 
 #include "base/error.h"
 
 #define QUIET_NS (5 * SBX_NS_PER_MS)   /* after the last use: who executes one piece after another is not held up */
-#define LATE_NS SBX_NS_PER_S           /* after the first change: who does so all the time has checkpoints, too */
-#define COPY_TIMEOUT_MS UINT64_C(5000) /* a copy takes less than a millisecond */
+#define LATE_NS SBX_NS_PER_S           /* after the first change: who does so all the time has copies, too */
+#define COPY_TIMEOUT_MS UINT64_C(5000) /* a copy takes about a millisecond */
 
-static bool is_wanted(const struct sbx_session *session) {
-        const struct sbx_instance *instance = session->backend->instance;
-        const struct sbx_backend_ops *ops = instance->ops;
-        const struct sbx_value *value =
-                instance->core_settings != NULL ? sbx_settings_get(instance->core_settings, "checkpoint") : NULL;
-
-        return (ops->features & SBX_BACKEND_FORK) != 0 && session->id[0] != '\0' &&
-               (value == NULL || !value->set || strcmp(value->string, "off") != 0);
+static bool is_wanted(struct sbx_session *session) {
+        if (session->unstored)
+                return true;
+        return sbx_copies_possible(session) && !session->uncopyable && sbx_session_saves(session) &&
+               (session->current[0] == '\0' || sbx_copies_find(session, session->current) == NULL);
 }
 
 /* ---- the thread ---- */
@@ -27,8 +24,7 @@ static uint64_t due_of(const struct sbx_session *session) {
         return quiet < late ? quiet : late;
 }
 
-/* One whose copy is due, with its turn taken; NULL: none is, and `*ret_next_ns` is when to look again (0: when told).
- */
+/* One that is due, with its turn taken; NULL: none is, and `*ret_next_ns` is when to look again (0: when told). */
 static struct sbx_session *take_due_locked(struct sbx_sessions *sessions, uint64_t *ret_next_ns) {
         uint64_t now = sbx_clock_ns();
 
@@ -42,7 +38,7 @@ static struct sbx_session *take_due_locked(struct sbx_sessions *sessions, uint64
                         if (due <= now) {
                                 at->references++;
                                 at->busy = at->glance = true;
-                                sbx_checkpoint_saved_locked(at);
+                                sbx_keeper_forget_locked(at);
                                 return at;
                         }
                         if (*ret_next_ns == 0 || due < *ret_next_ns)
@@ -55,24 +51,27 @@ static void copy_guest(struct sbx_session *session) {
         struct sbx_call call = {.struct_size = sizeof(call),
                                 .cancel_fd = session->stop_fd,
                                 .deadline_ns = sbx_clock_deadline_ms(COPY_TIMEOUT_MS)};
-        struct sbx_guest_process *copy = NULL;
+        const struct sbx_checkpoint given = {.automatic = true, .executions = session->executions};
         struct sbx_error problem = {0};
-        struct sbx_guest_spec spec;
-        char label[SBX_SESSION_LABEL_SIZE];
-        int r;
+        int r = sbx_copies_make(session, &given, session->current, &call, &problem);
 
-        if (session->guest == NULL || !sbx_guest_alive(session->guest))
+        /* Cancelled: the session has ended meanwhile. Busy: its code has threads, say; it has other checkpoints. */
+        session->uncopyable = r == -ENOTSUP;
+        if (r < 0)
+                sbx_log(session->owner->logger,
+                        session->uncopyable || r == -ECANCELED || r == -EBUSY || r == -ENOSPC ? SBX_LOG_DEBUG
+                                                                                              : SBX_LOG_WARNING,
+                        "session '%s' has no copy to go back to: %s", session->id, problem.message);
+}
+
+static void keep(struct sbx_session *session) {
+        if (session->guest == NULL || !sbx_guest_alive(session->guest) || session->vault == NULL ||
+            sbx_vault_lost(session->vault))
                 return;
-        sbx_session_describe(session, session->memory_limit_bytes, label, &spec);
-        r = sbx_guest_fork(session->guest, &spec, &call, &copy, &problem);
-        if (r < 0) { /* cancelled: the session has ended meanwhile */
-                sbx_log(session->owner->logger, r == -ECANCELED ? SBX_LOG_DEBUG : SBX_LOG_WARNING,
-                        "session '%s' has no new checkpoint: %s", session->id, problem.message);
-                return;
-        }
-        sbx_checkpoint_drop(session);
-        session->checkpoint = copy;
-        session->checkpoint_executions = session->executions;
+        if (session->unstored)
+                sbx_session_autosave(session, NULL);
+        if (session->vault != NULL && session->guest != NULL && is_wanted(session))
+                copy_guest(session);
 }
 
 static void *keeper_run(void *data) {
@@ -88,7 +87,7 @@ static void *keeper_run(void *data) {
                         continue;
                 }
                 pthread_mutex_unlock(&sessions->lock);
-                copy_guest(session);
+                keep(session);
                 sbx_session_release(session);
                 pthread_mutex_lock(&sessions->lock);
         }
@@ -103,7 +102,7 @@ static void start_locked(struct sbx_sessions *sessions) {
                 return;
         r = sbx_thread_start(&sessions->keeper, "sbx-keeper", keeper_run, sessions);
         if (r < 0) /* the next execution tries again */
-                sbx_log(sessions->logger, SBX_LOG_WARNING, "no checkpoints are made, no thread can be had: %s",
+                sbx_log(sessions->logger, SBX_LOG_WARNING, "no copies are made, no thread can be had: %s",
                         SBX_ERRNO_TEXT(r));
         else
                 sessions->keeper_runs = true;
@@ -123,10 +122,10 @@ void sbx_keeper_stop(struct sbx_sessions *sessions) {
 
 /* ---- for whoever has a session's turn ---- */
 
-void sbx_checkpoint_mark(struct sbx_session *session) {
+void sbx_keeper_mark(struct sbx_session *session) {
         struct sbx_sessions *sessions = session->owner;
 
-        if (session->guest == NULL || !is_wanted(session))
+        if (session->guest == NULL || session->vault == NULL || !is_wanted(session))
                 return;
         SBX_LOCKED(&sessions->lock);
         if (!session->unsaved) {
@@ -137,25 +136,8 @@ void sbx_checkpoint_mark(struct sbx_session *session) {
         start_locked(sessions);
 }
 
-void sbx_checkpoint_saved_locked(struct sbx_session *session) {
+void sbx_keeper_forget_locked(struct sbx_session *session) {
         if (session->unsaved)
                 session->owner->unsaved--;
         session->unsaved = false;
-}
-
-bool sbx_checkpoint_use(struct sbx_session *session) {
-        struct sbx_guest_process *copy = session->checkpoint;
-
-        if (copy == NULL || !sbx_guest_alive(copy))
-                return false;
-        session->checkpoint = NULL;
-        sbx_session_replace(session, copy);
-        return true;
-}
-
-void sbx_checkpoint_drop(struct sbx_session *session) {
-        struct sbx_guest_process *copy = session->checkpoint;
-
-        session->checkpoint = NULL;
-        sbx_reaper_bury(session->owner, copy);
 }
