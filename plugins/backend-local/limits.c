@@ -52,19 +52,21 @@ static int lower_memory(pid_t pid, uint64_t bytes) {
         return 0;
 }
 
-int limits_change(const struct local *local, struct sbx_cgroup *cgroup, pid_t pid, uint64_t *memory_bytes,
-                  const struct sbx_limits *asked) {
+int limits_change(const struct local *local, pid_t pid, struct cgroup_limits *limits, const struct sbx_limits *asked) {
         uint64_t memory = at_most(asked->memory_bytes, local->options.memory_max_bytes);
-        struct cgroup_limits limits = {memory, asked->pids_max, asked->cpu_percent};
         int r = 0;
 
-        if (!local->memory_counted && memory > *memory_bytes)
+        if (!local->memory_counted && memory > limits->memory_bytes)
                 return -ENOTSUP;
-        if (!local->memory_counted && memory > 0 && memory < *memory_bytes)
+        if (!local->memory_counted && memory > 0 && memory < limits->memory_bytes)
                 r = lower_memory(pid, memory);
-        if (r == 0)
-                r = cgroup_limit(cgroup, &limits, NULL);
-        if (r == 0 && memory > 0)
-                *memory_bytes = memory;
-        return r;
+        if (r < 0)
+                return r;
+        if (memory > 0)
+                limits->memory_bytes = memory;
+        if (asked->pids_max > 0)
+                limits->pids_max = asked->pids_max;
+        if (asked->cpu_percent > 0)
+                limits->cpu_percent = asked->cpu_percent;
+        return 0;
 }

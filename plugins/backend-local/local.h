@@ -96,10 +96,9 @@ void zygote_release(struct zygote_process *zygote, uint64_t id);
 void limits_find(struct local *local);
 /* What was asked for, else the configured values; never beyond the configured maximum. */
 struct cgroup_limits limits_for_spec(const struct local *local, const struct sbx_limits *asked);
-/* Changes those that are not 0. `*memory_bytes` is the limit in force. -ENOTSUP: without a cgroup, memory can't be
- * raised. */
-int limits_change(const struct local *local, struct sbx_cgroup *cgroup, pid_t pid, uint64_t *memory_bytes,
-                  const struct sbx_limits *asked);
+/* Changes those of `limits` that are asked for (not 0): what a cgroup limits, in `limits` alone. -ENOTSUP: without a
+ * cgroup, memory can't be raised. */
+int limits_change(const struct local *local, pid_t pid, struct cgroup_limits *limits, const struct sbx_limits *asked);
 
 /* ---- wait.c */
 

@@ -11,7 +11,7 @@
 #define ZYGOTE_CONFIG_FD 4
 
 enum zygote_request_type {
-        ZYGOTE_SPAWN = 1,   /* + control, stdout, stderr, report, then the cgroup entry; answer: SPAWNED or FAILED */
+        ZYGOTE_SPAWN = 1, /* + control, stdout, stderr, report, copies, cgroup entry; answer: SPAWNED or FAILED */
         ZYGOTE_STATUS = 2,  /* answer: STATUS of a guest that is dead */
         ZYGOTE_RELEASE = 3, /* the server is done with a dead guest: reaps it; no answer */
         ZYGOTE_FILTER = 5,  /* + a memfd with the system call filter; first of all, if guests get one; no answer */
@@ -30,8 +30,8 @@ enum zygote_reply_type {
         ZYGOTE_FAILED = 5,  /* `code`: negative errno; `text`, `hint` */
 };
 
-#define ZYGOTE_SPAWN_FDS 4
-#define ZYGOTE_FDS_MAX 8
+#define ZYGOTE_SPAWN_FDS 5
+#define ZYGOTE_FDS_MAX 10
 #define ZYGOTE_SCRATCH_MAX 256
 
 struct zygote_request {
@@ -61,3 +61,31 @@ void zygote_reply_failure(uint64_t id, const struct sbx_error *err); /* ZYGOTE_F
 /* The report of a guest comes over a pipe of its own, from the guest before any foreign code runs in it: lines of
  * "name TAB state TAB detail LF"; the last line is "ready" or "failed TAB errno TAB message TAB hint". */
 #define REPORT_MAX 8192
+
+/* ---- copies of a running guest, between the server and the guest's worker
+
+ * A SOCK_SEQPACKET of each process. The server puts a message with descriptors there, GUEST_COPY_FDS of them, and then
+ * sends the frame `copy` on the control stream: what is to be copied is idle, and reads that. The answer of the one that
+ * is copied comes on its socket, that of the copy on the copy's own. All of it is said by a process that runs foreign
+ * code: it can lie about its own session, and about nothing else. */
+#define FRAME_COPY 0x0d
+/* {"directories": [paths], "max_bytes": n, "max_files": n}: what is kept of files with a copy. */
+/* Of the copy: control, stdout, stderr, copies. And `deaths`, for process 1 when the guest moves off it. */
+#define GUEST_COPY_FDS 5
+
+/* An answer: one byte, a pid as the guest sees it (u32, little endian), a size in bytes (u64), then text to the end. */
+#define GUEST_COPY_HEADER 13
+#define GUEST_COPY_TEXT_MAX 512
+enum guest_copy_answer {
+        GUEST_COPY_DONE = 'd',    /* of the original: it goes on. Of the copy: it waits; size: of the files it keeps */
+        GUEST_COPY_BUSY = 'b',    /* it can't be copied as it is; text: why */
+        GUEST_COPY_FAILED = 'f',  /* text: what */
+        GUEST_COPY_THAWED = 't',  /* the copy got its first request, and runs */
+};
+
+/* What process 1 of a guest with copies writes to the pipe `deaths`. */
+struct zygote_death {
+        int32_t pid; /* as the guest sees it */
+        int32_t code; /* 0..255, or -signal */
+};
+#define ZYGOTE_FROZEN_NAME "sbx-frozen" /* of a copy's process, until it runs */

@@ -8,7 +8,8 @@ import sys
 # cloned, and the worker seeds `random` itself.
 IDLE_HOOKS = ("threading", "logging", "random")
 
-NODE, BASH = 1, 2  # enum local_runtime
+PYTHON, NODE, BASH = 0, 1, 2  # enum local_runtime
+COPIES_FD = 5  # see zygote_clone.c
 NODE_FLAGS = ("--expose-internals", "--no-force-async-hooks-checks", "--experimental-vm-modules")  # see the worker
 
 
@@ -40,16 +41,32 @@ class ForkHooks:
 
 def load(path):
     library = ctypes.PyDLL(path)
-    for name in ("preload", "serve", "scratch"):
+    library.sbx_zygote_copy.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    for name in ("preload", "serve", "scratch", "thaw"):
         getattr(library, f"sbx_zygote_{name}").argtypes = [ctypes.c_void_p]
     library.sbx_zygote_settle.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    for name in ("node", "runtime", "memory"):
+    for name in ("copies", "node", "runtime", "memory"):
         getattr(library, f"sbx_zygote_{name}").argtypes = [ctypes.c_void_p]
     library.sbx_zygote_open.restype = ctypes.c_void_p
     library.sbx_zygote_node.restype = ctypes.c_char_p
     library.sbx_zygote_memory.restype = ctypes.c_uint64
     library.sbx_zygote_preload.restype = library.sbx_zygote_scratch.restype = ctypes.c_char_p
     return library
+
+
+class CopyMaker:
+    """Copies the process of a session, for its worker."""
+
+    def __init__(self, library, zygote):
+        self.library = library
+        self.zygote = zygote
+        self.fd = COPIES_FD
+
+    def copy(self, deaths_fd):
+        return self.library.sbx_zygote_copy(self.zygote, deaths_fd)
+
+    def thaw(self):
+        self.library.sbx_zygote_thaw(self.zygote)
 
 
 def is_missing(name):
@@ -72,6 +89,7 @@ def become_guests(library, zygote, hooks):
         failure = None
         try:
             with hooks:
+                import sbx_guest.copies  # noqa: F401 - not every guest needs it
                 worker.prepare(names)
         except BaseException as error:  # noqa: BLE001 - whatever a module raises
             failure = f"{type(error).__name__}: {error}".encode("utf-8", "replace")
@@ -102,7 +120,11 @@ def serve(library, zygote, worker, guests, control):
     if runtime == BASH:
         sys.path.insert(0, os.path.join(guests, "bash"))
         from sbx_bash import worker
-    worker.serve(control)
+    if runtime == PYTHON and library.sbx_zygote_copies(zygote):
+        worker.serve(control, copy_maker=CopyMaker(library, zygote))
+    else:
+        os.close(COPIES_FD)
+        worker.serve(control)
 
 
 def main():

@@ -14,7 +14,8 @@
 
 #define GUEST_CONTROL_FD 3
 #define GUEST_REPORT_FD 4
-#define GUEST_FDS_END 5
+#define GUEST_COPIES_FD 5
+#define GUEST_FDS_END 6
 #define MOVED_FDS_START 16
 
 /* Control groups of version 1: a process enters by itself, while it has one thread and did nothing yet. */
@@ -31,9 +32,9 @@ static int enter_cgroup(const struct zygote_spawn *spawn, struct sbx_error *err)
         return 0;
 }
 
-/* 0: /dev/null, as in the zygote; 1, 2: pipes; 3: control; 4: report. Nothing else stays open. */
+/* 0: /dev/null, as in the zygote; 1, 2: pipes; 3: control; 4: report; 5: copies. Nothing else stays open. */
 static int arrange_fds(const struct zygote_spawn *spawn, struct sbx_error *err) {
-        static const int targets[ZYGOTE_SPAWN_FDS] = {GUEST_CONTROL_FD, 1, 2, GUEST_REPORT_FD};
+        static const int targets[ZYGOTE_SPAWN_FDS] = {GUEST_CONTROL_FD, 1, 2, GUEST_REPORT_FD, GUEST_COPIES_FD};
         int moved[ZYGOTE_SPAWN_FDS];
 
         for (int i = 0; i < ZYGOTE_SPAWN_FDS; i++) {
@@ -99,6 +100,7 @@ static void run_guest(struct zygote *zygote, const struct zygote_spawn *spawn) {
         zygote->after_fork_child();
         zygote->runtime = spawn->request->runtime;
         zygote->memory_bytes = spawn->request->memory_bytes;
+        prctl(PR_GET_NAME, zygote->name, 0, 0, 0);
         memcpy(zygote->scratch, spawn->request->scratch, sizeof(zygote->scratch));
 }
 

@@ -41,13 +41,14 @@ struct zygote {
         uint32_t runtime; /* enum local_runtime */
         uint64_t memory_bytes;
         char scratch[ZYGOTE_SCRATCH_MAX]; /* without a mount namespace */
+        char name[16];                    /* of its process, as the kernel shows it */
 };
 
 /* ---- zygote_clone.c */
 
 struct zygote_spawn {
         const struct zygote_request *request;
-        int fds[ZYGOTE_FDS_MAX]; /* control, stdout, stderr, report, cgroup entry */
+        int fds[ZYGOTE_FDS_MAX]; /* control, stdout, stderr, report, copies, cgroup entry */
         int fd_count;
 };
 /* In the zygote: 1, `*ret_pid` and `*ret_pidfd`, or a negative errno. In the guest: 0, after locking down; on a

@@ -51,6 +51,55 @@ static struct sbx_guest_process *fork_guest(struct sbx_guest_process *guest) {
         return fork_as(guest, &wanted);
 }
 
+/* A copy that waits to take the place of the guest. */
+static struct sbx_guest_process *freeze_guest(struct sbx_guest_process *guest) {
+        struct sbx_guest_spec wanted = spec("conformance-frozen");
+
+        wanted.flags = SBX_GUEST_FROZEN;
+        return fork_as(guest, &wanted);
+}
+
+/* Skips where there are none, as the backend is configured. */
+static void need_copies(struct sbx_guest_process *guest, uint32_t flags, const char *without) {
+        struct sbx_guest_spec wanted = spec("conformance-possible");
+        struct sbx_guest_process *copy = NULL;
+        struct sbx_call call = patience();
+        struct sbx_error err = {0};
+        int r;
+
+        wanted.flags = flags;
+        r = sbx_guest_fork(guest, &wanted, &call, &copy, &err);
+        sbx_guest_free(copy);
+        if (r != -ENOTSUP) {
+                must(r, &err);
+                return;
+        }
+        assert_true(err.message[0] != '\0');
+        expect(guest, "print('alive')", SBX_END_OK, "alive\n");
+        sbx_guest_free(guest);
+        skip_because("%s", without);
+}
+
+static bool can_freeze(struct sbx_guest_process *guest) {
+        struct sbx_guest_spec wanted = spec("conformance-possible");
+        struct sbx_guest_process *copy = NULL;
+        struct sbx_call call = patience();
+        int r;
+
+        wanted.flags = SBX_GUEST_FROZEN;
+        r = sbx_guest_fork(guest, &wanted, &call, &copy, NULL);
+        sbx_guest_free(copy);
+        return r == 0;
+}
+
+static void need_branches(struct sbx_guest_process *guest) {
+        need_copies(guest, 0, "copies of this backend's guests only take their place");
+}
+
+static void need_waiting(struct sbx_guest_process *guest) {
+        need_copies(guest, SBX_GUEST_FROZEN, "the backend makes no copies with these options");
+}
+
 static struct sbx_buffer save(struct sbx_guest_process *guest) {
         struct sbx_buffer state = SBX_BUFFER(STATE_MAX);
         struct sbx_call call = patience();
@@ -123,6 +172,7 @@ static void test_a_fork_goes_on(void **state) {
 
         need(SBX_BACKEND_FORK);
         guest = start("conformance-fork");
+        need_branches(guest);
         expect(guest, BEGIN, SBX_END_OK, "");
         copy = fork_guest(guest);
         expect(copy, GO_ON, SBX_END_OK, WENT_ON);
@@ -141,6 +191,7 @@ static void test_forks_share_nothing(void **state) {
 
         need(SBX_BACKEND_FORK);
         guest = start("conformance-apart");
+        need_branches(guest);
         expect(guest, "shared = ['before']\nopen('file', 'w').write('before')\nlog = open('file', 'a')", SBX_END_OK,
                NULL);
         copy = fork_guest(guest);
@@ -162,6 +213,7 @@ static void test_a_fork_is_a_whole_session(void **state) {
 
         need(SBX_BACKEND_FORK);
         guest = start("conformance-whole");
+        need_branches(guest);
         expect(guest, BEGIN, SBX_END_OK, "");
         copy = fork_guest(guest);
         assert_true(json_equal(sbx_guest_names(copy), sbx_guest_names(guest)));
@@ -185,6 +237,7 @@ static void test_interrupts_and_ends_of_a_fork_are_its_own(void **state) {
 
         need(SBX_BACKEND_FORK);
         guest = start("conformance-ends");
+        need_branches(guest);
         expect(guest, "kept = 1", SBX_END_OK, "");
         copy = fork_guest(guest);
         result = execute_until(copy, "kept = 2\nwhile True: pass", 300, NULL);
@@ -207,6 +260,7 @@ static void test_a_fork_has_limits_of_its_own(void **state) {
 
         need(SBX_BACKEND_FORK);
         guest = start("conformance-roomy");
+        need_branches(guest);
         small.limits.memory_bytes = 64 << 20;
         copy = fork_as(guest, &small);
         result = execute_until(copy, "data = bytearray(128 << 20)", PATIENCE_MS, NULL);
@@ -224,6 +278,7 @@ static void test_many_forks(void **state) {
 
         need(SBX_BACKEND_FORK);
         guest = start("conformance-many-copies");
+        need_branches(guest);
         expect(guest, "numbers = list(range(100000))", SBX_END_OK, "");
         for (int i = 0; i < COPIES; i++) {
                 copies[i] = fork_guest(i % 2 == 0 ? guest : copies[i - 1]);
@@ -238,6 +293,178 @@ static void test_many_forks(void **state) {
         for (int i = 0; i < COPIES; i++)
                 sbx_guest_free(copies[i]);
         sbx_guest_free(guest);
+}
+
+/* ---- copies that wait ---- */
+
+#define SPOIL                                                                                                          \
+        "unlinked.seek(0)\nunlinked.write('otherwise!')\nunlinked.flush()\nlog.write('else')\nlog.flush()\n"           \
+        "os.rename('deep/er', 'shallow')\nopen('more', 'w').close()\nos.remove('/tmp/log')\npoint = None"
+
+static void test_a_waiting_copy_takes_over(void **state) {
+        struct sbx_guest_process *guest, *copy;
+
+        need(SBX_BACKEND_FORK);
+        guest = start("conformance-waiting");
+        need_waiting(guest);
+        expect(guest, BEGIN, SBX_END_OK, "");
+        copy = freeze_guest(guest);
+        expect(guest, GO_ON, SBX_END_OK, WENT_ON); /* being copied changes nothing */
+        expect(guest, SPOIL, SBX_END_OK, NULL);
+        sbx_guest_free(guest);
+        expect(copy, GO_ON, SBX_END_OK, WENT_ON);
+        expect(copy, "print(sorted(os.listdir('.')), open('/tmp/log').read().split())", SBX_END_OK,
+               "['deep'] ['one', 'two', 'three']\n");
+        expect(copy, SPOIL, SBX_END_OK, NULL);
+        sbx_guest_free(copy);
+}
+
+/* Back and forth, each time from a copy of a copy. */
+static void test_copies_of_copies(void **state) {
+        enum { ROUNDS = 20 };
+        struct sbx_guest_process *guest;
+        char code[128], said[32];
+
+        need(SBX_BACKEND_FORK);
+        guest = start("conformance-generations");
+        need_waiting(guest);
+        expect(guest, "steps = []\nkept = open('steps', 'w+')", SBX_END_OK, "");
+        for (int i = 0; i < ROUNDS; i++) {
+                struct sbx_guest_process *copy;
+
+                snprintf(code, sizeof(code), "steps.append(%d); _ = kept.write('%d '); kept.flush()", i, i);
+                expect(guest, code, SBX_END_OK, "");
+                copy = freeze_guest(guest);
+                expect(guest, "steps.append('lost'); _ = kept.write('lost '); kept.flush()", SBX_END_OK, "");
+                sbx_guest_free(guest);
+                guest = copy;
+        }
+        snprintf(said, sizeof(said), "%d %d %d\n", ROUNDS, ROUNDS, ROUNDS);
+        expect(guest,
+               "kept.seek(0); print(len(steps), len(kept.read().split()), len(set(open('steps').read().split())))",
+               SBX_END_OK, said);
+        sbx_guest_free(guest);
+}
+
+/* The same state is gone back to again and again, while it stays. */
+static void test_a_copy_is_used_more_than_once(void **state) {
+        struct sbx_guest_process *guest, *kept;
+
+        need(SBX_BACKEND_FORK);
+        guest = start("conformance-again");
+        need_waiting(guest);
+        expect(guest, "word = 'first'\nopen('word', 'w').write(word)", SBX_END_OK, NULL);
+        kept = freeze_guest(guest);
+        for (int i = 0; i < 5; i++) {
+                expect(guest, "word = 'second'\nopen('word', 'w').write(word)", SBX_END_OK, NULL);
+                sbx_guest_free(guest);
+                guest = i % 2 == 0 ? freeze_guest(kept) : fork_guest(kept);
+                expect(guest, "print(word, open('word').read())", SBX_END_OK, "first first\n");
+        }
+        sbx_guest_free(guest);
+        expect(kept, "print(word, open('word').read())", SBX_END_OK, "first first\n");
+        sbx_guest_free(kept);
+}
+
+/* Any one of them may be closed first, and any one may be the one that goes on. */
+static void test_copies_end_in_any_order(void **state) {
+        struct sbx_guest_process *guest, *copies[4];
+
+        need(SBX_BACKEND_FORK);
+        guest = start("conformance-order");
+        need_waiting(guest);
+        for (int i = 0; i < 4; i++) {
+                char code[32];
+
+                snprintf(code, sizeof(code), "at = %d", i);
+                expect(guest, code, SBX_END_OK, "");
+                copies[i] = freeze_guest(guest);
+        }
+        sbx_guest_free(copies[2]);
+        sbx_guest_free(copies[0]);
+        expect(guest, "print(at)", SBX_END_OK, "3\n");
+        sbx_guest_free(guest);
+        expect(copies[1], "print(at)", SBX_END_OK, "1\n");
+        sbx_guest_free(copies[1]);
+        expect(copies[3], "print(at)", SBX_END_OK, "3\n");
+        sbx_guest_free(copies[3]);
+}
+
+static void test_ends_of_a_copy_are_its_own(void **state) {
+        struct sbx_guest_process *guest, *copy, *last;
+        struct sbx_result *result;
+
+        need(SBX_BACKEND_FORK);
+        guest = start("conformance-copy-ends");
+        need_waiting(guest);
+        expect(guest, "kept = 1", SBX_END_OK, "");
+        copy = freeze_guest(guest);
+        result = execute_until(guest, "kept = 2\nwhile True: pass", 300, NULL);
+        assert_int_equal(result->end, SBX_END_TIMEOUT);
+        assert_int_equal(result->state, SBX_STATE_KEPT);
+        sbx_result_free(result);
+        expect(guest, "print(kept)", SBX_END_OK, "2\n");
+        result = execute_until(guest, "import os\nos._exit(3)", PATIENCE_MS, NULL);
+        assert_int_equal(result->end, SBX_END_LOST);
+        sbx_result_free(result);
+        sbx_guest_free(guest);
+        last = freeze_guest(copy);
+        result = execute_until(copy, "print(kept)\nwhile True: pass", 300, NULL);
+        assert_int_equal(result->end, SBX_END_TIMEOUT);
+        assert_string_equal((const char *)result->stdout_text.data, "1\n");
+        sbx_result_free(result);
+        sbx_guest_free(copy);
+        expect(last, "print(kept)", SBX_END_OK, "1\n");
+        sbx_guest_free(last);
+}
+
+static void test_a_waiting_copy_has_the_limits_it_was_given(void **state) {
+        struct sbx_guest_spec small = spec("conformance-small-frozen");
+        struct sbx_guest_process *guest, *copy;
+        struct sbx_result *result;
+
+        need(SBX_BACKEND_FORK);
+        guest = start("conformance-roomy-frozen");
+        need_waiting(guest);
+        small.limits.memory_bytes = 64 << 20;
+        small.flags = SBX_GUEST_FROZEN;
+        copy = fork_as(guest, &small);
+        expect(guest, "data = bytearray(128 << 20)\nprint(len(data) >> 20)", SBX_END_OK, "128\n");
+        sbx_guest_free(guest);
+        result = execute_until(copy, "data = bytearray(256 << 20)", PATIENCE_MS, NULL);
+        assert_int_equal(result->end, SBX_END_MEMORY);
+        sbx_result_free(result);
+        sbx_guest_free(copy);
+}
+
+/* What can't be in two processes at once: the copy is refused, with the reason, or is whole. The guest goes on. */
+static void test_what_can_not_be_copied_is_told(void **state) {
+        static const char *const codes[] = {
+                "import threading, time\nt = threading.Thread(target=time.sleep, args=(600,), daemon=True)\nt.start()",
+                "import subprocess\np = subprocess.Popen(['sleep', '600'])",
+                "import os\nends = os.pipe()",
+                "import socket\npair = socket.socketpair()",
+                "import mmap\nshared = mmap.mmap(-1, 4096)",
+                "import signal\n_ = signal.alarm(600)",
+                "import select\ne = select.epoll()",
+        };
+        struct sbx_guest_spec wanted = spec("conformance-busy");
+
+        need(SBX_BACKEND_FORK);
+        wanted.flags = SBX_GUEST_FROZEN;
+        for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+                struct sbx_guest_process *guest = start("conformance-busy"), *copy = NULL;
+                struct sbx_call call = patience();
+                struct sbx_error err = {0};
+                int r;
+
+                sbx_result_free(execute_until(guest, codes[i], PATIENCE_MS, NULL)); /* it may fail, too */
+                r = sbx_guest_fork(guest, &wanted, &call, &copy, &err);
+                assert_true(r == 0 || ((r == -EBUSY || r == -ENOTSUP) && err.message[0] != '\0'));
+                expect(guest, "print('goes on')", SBX_END_OK, "goes on\n");
+                sbx_guest_free(copy);
+                sbx_guest_free(guest);
+        }
 }
 
 /* ---- chance ---- */
@@ -275,18 +502,17 @@ static void test_chance_differs(void **state) {
         char *said[4];
 
         expect(guests[0], "import random\nrandom.random()", SBX_END_OK, NULL);
-        if ((suite.ops->features & SBX_BACKEND_FORK) != 0)
-                guests[count++] = fork_guest(guests[0]);
+        if ((suite.ops->features & SBX_BACKEND_FORK) != 0 && can_freeze(guests[0]))
+                guests[count++] = freeze_guest(guests[0]);
         if ((suite.ops->features & SBX_BACKEND_SAVE) != 0) {
                 saved = save(guests[0]);
                 guests[count++] = restore(&saved);
         }
-        for (size_t i = 0; i < count; i++)
-                said[i] = chance_of(guests[i]);
         for (size_t i = 0; i < count; i++) {
+                said[i] = chance_of(guests[i]);
+                sbx_guest_free(guests[i]); /* before the next one, which may be its copy */
                 for (size_t j = 0; j < i; j++)
                         differ(said[i], said[j]);
-                sbx_guest_free(guests[i]);
         }
         for (size_t i = 0; i < count; i++)
                 free(said[i]);
@@ -391,6 +617,13 @@ struct group snapshots_group(void) {
                 cmocka_unit_test(test_interrupts_and_ends_of_a_fork_are_its_own),
                 cmocka_unit_test(test_a_fork_has_limits_of_its_own),
                 cmocka_unit_test(test_many_forks),
+                cmocka_unit_test(test_a_waiting_copy_takes_over),
+                cmocka_unit_test(test_copies_of_copies),
+                cmocka_unit_test(test_a_copy_is_used_more_than_once),
+                cmocka_unit_test(test_copies_end_in_any_order),
+                cmocka_unit_test(test_ends_of_a_copy_are_its_own),
+                cmocka_unit_test(test_a_waiting_copy_has_the_limits_it_was_given),
+                cmocka_unit_test(test_what_can_not_be_copied_is_told),
                 cmocka_unit_test(test_chance_differs),
                 cmocka_unit_test(test_a_seed_that_was_set_is_kept_by_nobody_else),
                 cmocka_unit_test(test_a_saved_state_goes_on),

@@ -16,6 +16,11 @@ class Loop:
     def __init__(self):
         self._loop = None
 
+    def idle(self):
+        """The event loop, if there is one to be used again."""
+        loop = self._loop
+        return None if loop is None or loop.is_closed() or loop.is_running() else loop
+
     def run(self, coroutine):
         """The coroutine's value. An interrupt cancels every task of the loop, and so does waiting in vain."""
         loop = self._loop

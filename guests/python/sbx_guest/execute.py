@@ -106,10 +106,10 @@ def _failed(session, error, end, answer):
         session.memory.lift()  # room to tell of it; the next execution sets its limit again
     session.namespace.pop(VALUE, None)
     session.namespace.pop(ASSIGNED, None)
-    if session.is_init and (end == "interrupted" or _is_fork_failure(session, error)):
-        from .processes import kill_all
+    if (session.is_init or session.has_init) and (end == "interrupted" or _is_fork_failure(session, error)):
+        from .processes import kill_all, kill_others
 
-        kill_all()
+        kill_all() if session.is_init else kill_others()
     answer["error"] = _describe(session, error)
 
 

@@ -21,6 +21,7 @@ SAVE = 0x09
 RESTORE = 0x0A
 TOOL_RESULT = 0x0B
 GIVE_STATE = 0x0C
+COPY = 0x0D
 READY = 0x81
 STDOUT = 0x82
 STDERR = 0x83
@@ -47,6 +48,7 @@ CAPS = {
     RESTORE: 64 << 10,
     TOOL_RESULT: 17 * _MIB,
     GIVE_STATE: 17 * _MIB,
+    COPY: 4 << 10,
 }
 
 

@@ -56,6 +56,21 @@ class Worker(StateRequests, Requests):
         told = {**introduction(), **self._names()}
         self.session.channel.send(frames.READY, jsontext.dumps(told))
 
+    def _copy(self, payload):
+        session = self.session
+        if session.copy_maker is None:
+            super()._copy(payload)
+        if session.copies is None:
+            from .copies import Copies
+
+            session.copies = Copies(session, session.copy_maker)
+        session.copies.make(payload)
+        self.waits = session.copies.frozen is not None
+
+    def _wake(self):
+        self.waits = False
+        self.session.copies.thaw()
+
     def _between(self):
         """While the host has the answer already."""
         session = self.session

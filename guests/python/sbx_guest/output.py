@@ -62,6 +62,10 @@ class Streams:
             return TextIOWrapper(BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
         return self.pump.writer(fd, self)
 
+    def saved(self):
+        """[(fd, a copy of it that nobody replaces)]."""
+        return list(self._saved)
+
     def restore(self):
         """Undoes closed, replaced or redirected standard streams."""
         for fd, saved in self._saved:

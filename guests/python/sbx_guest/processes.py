@@ -9,6 +9,54 @@ _KILL_SECONDS = 2.0
 SIGKILL = 9
 
 
+_FROZEN = b"sbx-frozen\n"  # what a copy of the session's process is called that waits
+
+
+def _others():
+    """Numbers of the other processes, but for process 1 and for copies of the session's process that wait."""
+    own = os.getpid()
+    for entry in os.scandir("/proc"):  # as it goes: whoever was started meanwhile comes later in it
+        if not entry.name.isdecimal() or int(entry.name) in (1, own):
+            continue
+        try:
+            with open(f"/proc/{entry.name}/comm", "rb", 0) as file:
+                if file.read(32) == _FROZEN:
+                    continue
+        except OSError:
+            continue  # gone
+        yield int(entry.name)
+
+
+def has_others(is_init):
+    """Has the session's code left processes behind, dead or alive? For the session's process."""
+    if is_init:
+        reap_orphans()
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return True
+    except ChildProcessError:
+        return not is_init and next(_others(), None) is not None
+
+
+def kill_others():
+    """As kill_all, where process 1 is another, and copies of this one wait: these live on."""
+    deadline = monotonic() + _KILL_SECONDS
+    found = True
+    while found and monotonic() < deadline:
+        found = False
+        for pid in _others():
+            found = True
+            try:
+                os.kill(pid, SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0] != 0:
+                pass
+        except ChildProcessError:
+            pass
+
+
 def kill_all():
     """Ends every other process, after an interrupt: fork bombs too. Only for pid 1 of a pid namespace."""
     deadline = monotonic() + _KILL_SECONDS

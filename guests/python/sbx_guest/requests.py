@@ -32,6 +32,8 @@ class Requests:
     while the host has the answer already; and ``_greeted_again``, if its sessions can be forked or restored.
     """
 
+    waits = False  # it is a copy of another process, which nobody asked for anything yet
+
     def loop(self):
         """Until the host closes the stream."""
         while self.step():
@@ -49,6 +51,11 @@ class Requests:
         if kind == frames.HELLO:
             self._greeted_again(payload)
             return True
+        if kind == frames.COPY:
+            self._copy(payload)
+            return True
+        if self.waits:
+            self._wake()
         answer, blob = self._handlers[kind](payload)
         frame = payload = None
         if answer is None:
@@ -60,6 +67,9 @@ class Requests:
 
     def _greeted_again(self, _payload):
         raise frames.ProtocolError("a second `hello`, and this worker's sessions are no copies")
+
+    def _copy(self, _payload):
+        raise frames.ProtocolError("this worker makes no copies of itself")
 
     def file_handlers(self):
         """By the type of frame."""

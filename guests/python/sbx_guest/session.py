@@ -35,6 +35,8 @@ class Session:
         self.forked = False  # os.fork was called: children exist that nobody but the user's code knows
         self._pid = os.getpid()
         self.is_init = self._pid == 1
+        self.copy_maker = self.copies = None  # where the backend asks for copies of this process
+        self.has_init = False  # process 1 is one that buries orphans and does nothing else
         self.context = Context(self.namespace)
         self._settle()
 
@@ -61,6 +63,17 @@ class Session:
         # A child never speaks for the session, nor takes what others wrote.
         self.channel.close()
         self.streams.pump = None
+        if self.copies is not None:
+            self.copies.close()
+        elif self.copy_maker is not None:
+            os.close(self.copy_maker.fd)
+
+    def moved(self):
+        """The session goes on in another process, or this is a copy of it."""
+        self._pid = os.getpid()
+        self.is_init = False
+        self.has_init = True
+        self.forked = False
 
     def _add_builtins(self):
         builtins.input = _input

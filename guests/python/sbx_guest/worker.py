@@ -28,10 +28,10 @@ def prepare(preload=()):
     gc.freeze()
 
 
-def serve(control_fd, before_ready=None):
+def serve(control_fd, before_ready=None, copy_maker=None):
     """Serves a session over ``control_fd``, which it takes over: a descriptor, or one to read and one to write.
 
-    Waits for `hello`, then calls ``before_ready``; returns when the host closed the stream.
+    Waits for `hello`, then calls ``before_ready``; returns when the host closed the stream. ``copy_maker``: see copies.
     """
     read_fd, write_fd = control_fd if isinstance(control_fd, tuple) else (control_fd, control_fd)
     interrupts = Interrupts()
@@ -47,6 +47,9 @@ def serve(control_fd, before_ready=None):
         before_ready()
     reseed()
     worker = Worker(Session(channel, interrupts, Streams(), MemoryLimit()))
+    if copy_maker is not None:
+        copy_maker.fd = frames.move_high(copy_maker.fd)
+        worker.session.copy_maker = copy_maker
     if hello.get("framed_output") is True:
         worker.session.streams.frame_output(channel)
     channel.send(frames.READY, jsontext.dumps(introduction()))

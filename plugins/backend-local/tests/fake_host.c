@@ -187,6 +187,19 @@ int fake_start(struct fake_host *fake, struct sbx_guest *guest, struct sbx_error
         return fake->ops->guest_start(fake->instance, &spec, NULL, guest, err);
 }
 
+int fake_fork(struct fake_host *fake, const struct sbx_guest *guest, bool frozen, struct sbx_guest *copy,
+              struct sbx_error *err) {
+        struct sbx_guest_spec spec = {.struct_size = sizeof(spec),
+                                      .label = "test-copy",
+                                      .runtime = "python",
+                                      .limits.struct_size = sizeof(spec.limits),
+                                      .flags = frozen ? SBX_GUEST_FROZEN : 0};
+
+        *copy = (struct sbx_guest){
+                .struct_size = sizeof(*copy), .control_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .exit_fd = -1};
+        return fake->ops->guest_fork(fake->instance, guest->handle, &spec, NULL, copy, err);
+}
+
 void fake_end(struct fake_host *fake, struct sbx_guest *guest) {
         const int fds[] = {guest->control_fd, guest->stdout_fd, guest->stderr_fd, guest->exit_fd};
 
@@ -198,6 +211,30 @@ void fake_end(struct fake_host *fake, struct sbx_guest *guest) {
                         close(fds[i]);
         fake->ops->guest_close(fake->instance, guest->handle);
         guest->handle = NULL;
+}
+
+/* A number after `name` in what the kernel tells of a descriptor. */
+static int fact_of(int fd, const char *name) {
+        char path[64], line[512];
+        int value = -1;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+        file = fopen(path, "re");
+        while (file != NULL && value < 0 && fgets(line, sizeof(line), file) != NULL)
+                if (strncmp(line, name, strlen(name)) == 0)
+                        value = (int)strtol(line + strlen(name), NULL, 10);
+        if (file != NULL)
+                fclose(file);
+        return value;
+}
+
+pid_t fake_pid_of(const struct sbx_guest *guest) {
+        int pid = fact_of(guest->exit_fd, "Pid:");
+
+        if (pid < 0) /* an epoll, of a pidfd of the plugin */
+                pid = fact_of(fact_of(guest->exit_fd, "tfd:"), "Pid:");
+        return pid > 0 ? pid : 0;
 }
 
 /* ---- the protocol */

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include <snipara-sandbox/backend.h>
 
@@ -35,6 +36,9 @@ int fake_open(struct fake_host *fake, const char *root, char **settings, size_t 
 void fake_close(struct fake_host *fake);
 
 int fake_start(struct fake_host *fake, struct sbx_guest *guest, struct sbx_error *err);
+/* A copy that waits (SBX_GUEST_FROZEN), or one that may run beside its original. */
+int fake_fork(struct fake_host *fake, const struct sbx_guest *guest, bool frozen, struct sbx_guest *copy,
+              struct sbx_error *err);
 void fake_end(struct fake_host *fake, struct sbx_guest *guest);
 
 /* hello -> ready. */
@@ -46,5 +50,8 @@ struct fake_output {
         size_t size;
 };
 int fake_exec(const struct sbx_guest *guest, const char *code, struct fake_output *output, char **ret_result);
+
+/* The process that a guest is now, as this one sees it; 0: it is gone. */
+pid_t fake_pid_of(const struct sbx_guest *guest);
 
 uint64_t fake_clock_ns(void);

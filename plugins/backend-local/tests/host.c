@@ -6,7 +6,8 @@
  *      each N CODE       the same in N guests, one after another
  *      bench N [PAUSE]   latency of N guests, one after another, PAUSE milliseconds apart
  *      churn N THREADS   N guests by THREADS threads at once
- *      idle N            N guests alive at once, and what memory they take */
+ *      idle N            N guests alive at once, and what memory they take
+ *      copies N MIB      N copies of a guest with so much in it, one after another: making one, and going back to it */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -219,21 +220,6 @@ static uint64_t pss_kib(pid_t pid) {
         return kib;
 }
 
-static pid_t pid_of(int pidfd) {
-        char path[64], line[256];
-        FILE *file;
-        int pid = 0;
-
-        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pidfd);
-        file = fopen(path, "re");
-        while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-                if (sscanf(line, "Pid: %d", &pid) == 1)
-                        break;
-        if (file != NULL)
-                fclose(file);
-        return pid;
-}
-
 static int command_idle(struct run *run) {
         size_t count = run->argc > 0 ? strtoul(run->argv[0], NULL, 10) : 300, started = 0;
         struct sbx_guest *guests = calloc(count, sizeof(*guests));
@@ -248,7 +234,7 @@ static int command_idle(struct run *run) {
                         r = fake_exec(&guests[started], "x = 1", NULL, NULL);
         }
         for (size_t i = 0; r == 0 && i < started; i++) {
-                uint64_t kib = pss_kib(pid_of(guests[i].exit_fd));
+                uint64_t kib = pss_kib(fake_pid_of(&guests[i]));
 
                 total += kib;
                 most = kib > most ? kib : most;
@@ -262,12 +248,69 @@ static int command_idle(struct run *run) {
         return r != 0;
 }
 
+enum { COPY_FORK, COPY_NEXT, COPY_BACK, COPY_COUNT };
+
+/* A copy, what the next execution of the guest takes, and what it takes to be in the copy instead. */
+static int copy_once(struct run *run, struct sbx_guest *guest, uint64_t *times[COPY_COUNT], size_t i) {
+        struct sbx_error err = {0};
+        struct sbx_guest copy;
+        uint64_t at[5];
+        int r;
+
+        at[0] = fake_clock_ns();
+        r = fake_fork(&run->fake, guest, true, &copy, &err);
+        at[1] = fake_clock_ns();
+        if (r < 0)
+                return complain("guest_fork", r, &err);
+        r = fake_exec(guest, "i += 1", NULL, NULL);
+        at[2] = fake_clock_ns();
+        run->fake.ops->guest_kill(run->fake.instance, guest->handle);
+        if (r == 0)
+                r = fake_exec(&copy, "i -= 1", NULL, NULL);
+        at[3] = fake_clock_ns();
+        fake_end(&run->fake, guest);
+        *guest = copy;
+        for (int step = 0; step < COPY_COUNT; step++)
+                times[step][i] = at[step + 1] - at[step];
+        return r;
+}
+
+static int command_copies(struct run *run) {
+        static const char *const names[COPY_COUNT] = {"guest_fork", "next execution", "kill, first execution of copy"};
+        size_t count = run->argc > 0 ? strtoul(run->argv[0], NULL, 10) : 100;
+        uint64_t *times[COPY_COUNT];
+        struct sbx_guest guest;
+        char code[256];
+        int r = start(run, &guest);
+
+        for (int i = 0; i < COPY_COUNT; i++)
+                times[i] = calloc(count, sizeof(uint64_t));
+        snprintf(code, sizeof(code), "i = 0\ndata = [bytes([n %% 256]) * 4000 for n in range(%s << 8)]",
+                 run->argc > 1 ? run->argv[1] : "20");
+        if (r == 0)
+                r = fake_greet(&guest);
+        if (r == 0)
+                r = fake_exec(&guest, code, NULL, NULL);
+        for (size_t i = 0; r == 0 && i < count; i++)
+                r = copy_once(run, &guest, times, i);
+        for (int i = 0; i < COPY_COUNT; i++) {
+                if (r == 0)
+                        show(names[i], times[i], count);
+                free(times[i]);
+        }
+        if (r == 0)
+                show_usage(run, &guest);
+        fake_end(&run->fake, &guest);
+        return r != 0;
+}
+
 static int dispatch(struct run *run, const char *command) {
         static const struct {
                 const char *name;
                 int (*run)(struct run *run);
         } commands[] = {{"report", command_report}, {"run", command_run},     {"each", command_each},
-                        {"bench", command_bench},   {"churn", command_churn}, {"idle", command_idle}};
+                        {"bench", command_bench},   {"churn", command_churn}, {"idle", command_idle},
+                        {"copies", command_copies}};
 
         for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
                 if (strcmp(commands[i].name, command) == 0)
@@ -284,7 +327,8 @@ int main(int argc, char **argv) {
         while (argc > 2 + settings && strchr(argv[2 + settings], '=') != NULL)
                 settings++;
         if (argc < 3 + settings) {
-                fprintf(stderr, "usage: %s BUILD_ROOT [NAME=VALUE]... report|run|each|bench|churn|idle ...\n", argv[0]);
+                fprintf(stderr, "usage: %s BUILD_ROOT [NAME=VALUE]... report|run|each|bench|churn|idle|copies ...\n",
+                        argv[0]);
                 return 2;
         }
         run.fake.state.verbose = getenv("VERBOSE") != NULL;

@@ -259,17 +259,10 @@ static void test_crowd(struct suite *suite, struct fake_host *fake) {
 /* The process that serves: the parent of a guest, in a field of /proc/PID/stat. */
 static pid_t zygote_of(const struct sbx_guest *guest) {
         char path[64], line[512];
-        int pid = 0, parent = 0;
+        int parent = 0;
         FILE *file;
 
-        snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", guest->exit_fd);
-        file = fopen(path, "re");
-        while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-                if (sscanf(line, "Pid: %d", &pid) == 1)
-                        break;
-        if (file != NULL)
-                fclose(file);
-        snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)fake_pid_of(guest));
         file = fopen(path, "re");
         if (file != NULL && fgets(line, sizeof(line), file) != NULL && strrchr(line, ')') != NULL)
                 (void)sscanf(strrchr(line, ')') + 1, " %*c %d", &parent);
