@@ -30,7 +30,7 @@ static const char *project_directory(const struct sbx_host *host) {
 }
 
 int place_find(const struct sbx_host *host, char **ret_path, struct sbx_error *err) {
-        const char *path = host->option_string(host->self, "path"), *state;
+        const char *path = host->option_string(host->self, "directory"), *state;
         char real[PATH_MAX], name[NAME_PART_MAX + 1], hex[9];
         uint8_t hash[16];
 
@@ -40,10 +40,11 @@ int place_find(const struct sbx_host *host, char **ret_path, struct sbx_error *e
         }
         state = host->directory(host->self, "state");
         if (state == NULL)
-                return sbx_error_set(err, -ENOENT, DIR_ORIGIN, "Set the option `path` of the store, or XDG_STATE_HOME.",
+                return sbx_error_set(err, -ENOENT, DIR_ORIGIN,
+                                     "Set the option `directory` of the store, or XDG_STATE_HOME.",
                                      "there is no state directory for a store");
         if (realpath(project_directory(host), real) == NULL)
-                return sbx_error_set(err, -errno, DIR_ORIGIN, "Set the option `path` of the store.",
+                return sbx_error_set(err, -errno, DIR_ORIGIN, "Set the option `directory` of the store.",
                                      "can't find out where the project is: %m");
         if (sodium_init() < 0)
                 return sbx_error_set(err, -EIO, DIR_ORIGIN, NULL, "libsodium can't be used");

@@ -6,6 +6,6 @@
 
 #include "util.h"
 
-/* The option `path`, else sessions/<name of the project's directory>-<8 digits of its path's hash> in the user's state
- * directory: sessions of two projects never meet. The caller frees it. */
+/* The option `directory`, else sessions/<name of the project's directory>-<8 digits of its path's hash> in the user's
+ * state directory: sessions of two projects never meet. The caller frees it. */
 int place_find(const struct sbx_host *host, char **ret_path, struct sbx_error *err);

@@ -14,7 +14,7 @@ static const struct sbx_option options[] = {
         {
                 .struct_size = sizeof(struct sbx_option),
                 .type = SBX_OPTION_PATH,
-                .name = "path",
+                .name = "directory",
                 .help = "Where the store is; made with mode 0700 when something is stored. Default: sessions/<project> in "
                         "the user's state directory.",
         },

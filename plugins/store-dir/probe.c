@@ -45,7 +45,7 @@ static int try_nearest(const struct dir_store *store, struct sbx_error *err) {
         }
         if (access(path, W_OK | X_OK) == 0)
                 return 0;
-        return sbx_error_set(err, -errno, DIR_ORIGIN, "Set the option `path` to a directory that can be made.",
+        return sbx_error_set(err, -errno, DIR_ORIGIN, "Set the option `directory` to a directory that can be made.",
                              "can't make %s: %s can't be written: %m", store->path, path);
 }
 

@@ -9,7 +9,7 @@
 
 #define IDENTITY "store"
 #define IDENTITY_COPY "store.copy"
-#define PATH_HINT "Set the option `path` to a directory of this user's own, or to one that can be made."
+#define PATH_HINT "Set the option `directory` to a directory of this user's own, or to one that can be made."
 
 void store_log(const struct dir_store *store, int level, const char *format, ...) {
         char text[1024];
@@ -239,7 +239,7 @@ static int open_store(struct dir_store *store, bool create, struct sbx_error *er
                 if (r == -ENOENT)
                         r = sbx_error_set(
                                 err, -EINVAL, DIR_ORIGIN,
-                                "Set the option `path` to a directory of its own; if this one was a store, its "
+                                "Set the option `directory` to a directory of its own; if this one was a store, its "
                                 "file `store` is missing: put it back from a copy.",
                                 "%s is not a store: there are other files in it", store->path);
         }
