@@ -10,6 +10,7 @@
 
 #define SBX_LEASE_TTL_MS 30000u
 #define SBX_LEASE_RENEW_MS 10000u
+#define SBX_LEASE_AGAIN_MS 2000u /* after a renewal that failed */
 
 /* "<boot>.<pid namespace>/<pid>/<start>.<number> PROGRAM on HOST": `start` is that of the process, in ticks of the
  * kernel; each call counts `number` up, so that two runtimes of one process are two holders. */

@@ -346,7 +346,7 @@ static int collect(void *instance, const struct sbx_call *call, struct sbx_outpu
                         "{\"blobs\": %zu, \"bytes\": %" PRIu64 ", \"stored_bytes\": %" PRIu64
                         ", \"quota_bytes\": %" PRIu64 ", \"removed\": 0, \"removed_bytes\": 0, \"damaged\": [], "
                         "\"location\": \"memory of this server\"}",
-                        store->count, store->bytes, store->bytes, store->max_bytes);
+                        store->count, store->bytes, store->bytes, store->max_bytes <= INT64_MAX ? store->max_bytes : 0);
         pthread_mutex_unlock(&store->lock);
         r = sbx_output_append(ret_json, text, (size_t)size);
         return r < 0 ? sbx_error_set(err, r, ORIGIN, NULL, "figures can't be handed over: %s", SBX_ERRNO_TEXT(r)) : 0;

@@ -12,8 +12,7 @@
 #include "base/cleanup.h"
 
 #define ORIGIN SBX_VAULT_ORIGIN
-#define STEP_MS 50              /* between two attempts to take a lease */
-#define AGAIN_MS UINT64_C(2000) /* after a renewal that failed */
+#define STEP_MS 50 /* between two attempts to take a lease */
 #define RENEW_TIMEOUT_MS UINT64_C(5000)
 #define LOOK_TIMEOUT_MS UINT64_C(2000)
 
@@ -109,7 +108,7 @@ static void *renewer_run(void *data) {
                 pthread_mutex_unlock(&vaults->lock);
                 r = renew(vault);
                 pthread_mutex_lock(&vaults->lock);
-                vault->renew_at_ns = sbx_clock_deadline_ms(r == 0 ? SBX_LEASE_RENEW_MS : AGAIN_MS);
+                vault->renew_at_ns = sbx_clock_deadline_ms(r == 0 ? vaults->renew_ms : vaults->again_ms);
                 vault->pins--;
                 pthread_cond_broadcast(&vaults->changed);
         }
@@ -130,7 +129,7 @@ static int begin_renewal(struct sbx_vault *vault, struct sbx_error *err) {
         if (r < 0)
                 return sbx_error_set(err, r, ORIGIN, "End other programs, or raise the limit of threads (ulimit -u).",
                                      "no thread can be had that renews leases: %s", SBX_ERRNO_TEXT(r));
-        vault->renew_at_ns = sbx_clock_deadline_ms(SBX_LEASE_RENEW_MS);
+        vault->renew_at_ns = sbx_clock_deadline_ms(vaults->renew_ms);
         vault->held = true;
         pthread_cond_broadcast(&vaults->changed);
         return 0;

@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vaults: what they keep, that nothing is lost where the store fails, and whose a session is. */
+#include "vaults.h"
+
+#include <sys/wait.h>
+
+static void test_which_are_durable(void **state) {
+        static const char *const without[] = {"store=", NULL};
+        struct desk desk;
+        struct sbx_vaults *none;
+        struct sbx_config *config;
+
+        desk_open(&desk, NULL);
+        assert_true(sbx_vaults_durable(desk.vaults, "", "analysis"));
+        assert_true(sbx_vaults_durable(desk.vaults, "", "defaults"));
+        assert_false(sbx_vaults_durable(desk.vaults, "", ""));
+        assert_false(sbx_vaults_durable(desk.vaults, "", "default"));
+        assert_false(sbx_vaults_durable(desk.vaults, "", "default-bash"));
+        assert_true(sbx_vaults_durable(desk.vaults, "run:17", "default"));
+        assert_true(sbx_vaults_durable(desk.vaults, "run:17", "default-node"));
+        assert_false(sbx_vaults_durable(desk.vaults, "run:17", ""));
+        assert_false(sbx_vaults_durable(desk.vaults, "run:17/2", "named"));
+        config = desk_config(without);
+        assert_int_equal(sbx_vaults_new(config, &desk.registry, &desk.logger, &none, NULL), 0);
+        assert_false(sbx_vaults_durable(none, "", "analysis"));
+        sbx_vaults_free(none);
+        sbx_config_free(config);
+        assert_int_equal(desk.registry.asked, 0); /* nobody needed the store */
+        desk_close(&desk);
+}
+
+static void test_kept_over_servers(void **state) {
+        struct sbx_vault_identity identity = {.environment = "local",
+                                              .backend = "backend-local",
+                                              .runtime = "python",
+                                              .created_at = "2026-01-01T00:00:00.000Z",
+                                              .memory_limit_bytes = 77};
+        struct sbx_vault_identity found = {0};
+        const struct sbx_tree *tree;
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        assert_true(sbx_vault_durable(vault));
+        assert_false(sbx_vault_identity(vault, &found));
+        assert_int_equal(gated_store_count(&desk.store), 0); /* nothing is stored before the first checkpoint */
+        sbx_vault_identify(vault, &identity);
+        add_automatic(&desk, vault, "one");
+        add(&desk, vault, "two");
+        sbx_vault_close(vault);
+        sbx_vaults_free(desk.vaults);
+        desk.vaults = desk_server(&desk);
+        vault = open_vault(&desk, "work");
+        tree = sbx_vault_tree(vault);
+        assert_int_equal(tree->count, 2);
+        assert_string_equal(tree->head, "c2");
+        assert_string_equal(tree->items[1]->parent, "c1");
+        assert_true(tree->items[0]->automatic);
+        assert_false(tree->items[1]->automatic);
+        assert_int_equal(tree->items[1]->mechanism, SBX_MECHANISM_PORTABLE);
+        assert_int_equal(tree->items[1]->bytes, strlen("two") + strlen("shared"));
+        assert_true(sbx_vault_identity(vault, &found));
+        assert_memory_equal(&found, &identity, sizeof(found));
+        assert_holds(&desk, vault, "c1", "one");
+        assert_holds(&desk, vault, "c2", "two");
+        assert_string_equal(add(&desk, vault, "three"), "c3");
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_not_created(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault = NULL;
+
+        desk_open(&desk, NULL);
+        assert_int_equal(sbx_vault_open(desk.vaults, "", "none", false, NULL, &vault, &desk.err), -ENOENT);
+        assert_contains(desk.err.message, "'none'");
+        assert_null(vault);
+        assert_null(desk.vaults->open); /* and its lease was given back */
+        vault = open_vault(&desk, "none");
+        sbx_vault_close(vault);
+        assert_int_equal(gated_store_count(&desk.store), 0);
+        desk_close(&desk);
+}
+
+static void test_in_memory(void **state) {
+        static const char *const settings[] = {"checkpoint_memory=6000", NULL};
+        const struct sbx_checkpoint *checkpoint = NULL;
+        struct desk desk;
+        struct sbx_vault *one, *two;
+        char *large = calloc(1, 6001);
+
+        desk_open(&desk, settings);
+        one = open_vault(&desk, "default");
+        two = open_vault(&desk, "default"); /* they share a name alone */
+        assert_false(sbx_vault_durable(one));
+        add(&desk, one, "one");
+        add(&desk, two, "two");
+        assert_holds(&desk, one, "c1", "one");
+        assert_holds(&desk, two, "c1", "two");
+        memset(large, 'x', 6000);
+        assert_int_equal(add_with(&desk, two, large, NULL, false, &checkpoint), -ENOSPC);
+        assert_contains(desk.err.hint, "checkpoint_memory");
+        assert_int_equal(sbx_vault_tree(two)->count, 1);
+        assert_holds(&desk, two, "c1", "two");
+        sbx_vault_close(one);
+        sbx_vault_close(two);
+        one = open_vault(&desk, "default"); /* all of it is free again */
+        large[4000] = '\0';
+        add(&desk, one, large);
+        sbx_vault_close(one);
+        assert_int_equal(gated_store_count(&desk.store), 0);
+        free(large);
+        desk_close(&desk);
+}
+
+static void test_store_cannot_be_had(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+        json_t *list = NULL;
+
+        desk_open(&desk, NULL);
+        assert_null(sbx_vaults_problem(desk.vaults));
+        desk.registry.error = -EACCES;
+        vault = open_vault(&desk, "work");
+        assert_false(sbx_vault_durable(vault));
+        assert_contains(sbx_vaults_problem(desk.vaults), "does not start");
+        assert_contains(desk.log, "does not start");
+        add(&desk, vault, "one");
+        assert_holds(&desk, vault, "c1", "one");
+        sbx_vault_close(vault);
+        desk.log[0] = '\0';
+        sbx_vault_close(open_vault(&desk, "other"));
+        assert_string_equal(desk.log, ""); /* said once */
+        assert_int_equal(sbx_vaults_list(desk.vaults, NULL, NULL, &list, &desk.err), -EACCES);
+        desk_close(&desk);
+}
+
+static void test_old_plugin(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        desk.store.ops.commit = NULL;
+        vault = open_vault(&desk, "work");
+        assert_false(sbx_vault_durable(vault));
+        assert_contains(sbx_vaults_problem(desk.vaults), "too old");
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_surplus(void **state) {
+        static const char *const settings[] = {"checkpoints_max=3", NULL};
+        const struct sbx_checkpoint *frozen = NULL;
+        const struct sbx_tree *tree;
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, settings);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "kept");
+        for (unsigned i = 0; i < 10; i++)
+                add_automatic(&desk, vault, (const char[]){(char)('a' + (char)i), '\0'});
+        assert_int_equal(sbx_vault_add_frozen(vault, &(struct sbx_checkpoint){.mechanism = SBX_MECHANISM_FROZEN},
+                                              &frozen, &desk.err),
+                         0);
+        add_automatic(&desk, vault, "last");
+        tree = sbx_vault_tree(vault);
+        assert_int_equal(tree->count, 4);
+        assert_string_equal(tree->items[0]->id, "c1"); /* somebody asked for it */
+        assert_string_equal(tree->items[1]->id, "c11");
+        assert_string_equal(tree->items[1]->parent, "c1");
+        assert_string_equal(tree->items[2]->id, "c12"); /* the copy is not the vault's */
+        assert_string_equal(tree->items[3]->id, "c13");
+        assert_holds(&desk, vault, "c1", "kept");
+        assert_holds(&desk, vault, "c11", "j");
+        assert_int_equal(gated_store_count(&desk.store), 5); /* three parts, the shared one, the manifest */
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_equal_parts_are_one(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        assert_int_equal(gated_store_count(&desk.store), 3);
+        add(&desk, vault, "two");
+        add(&desk, vault, "one");
+        add(&desk, vault, "shared");
+        assert_int_equal(gated_store_count(&desk.store), 4);
+        assert_int_equal(sbx_vault_remove(vault, "c1", NULL, &desk.err), 0); /* which brought what the others have */
+        assert_int_equal(sbx_vault_remove(vault, "c2", NULL, &desk.err), 0);
+        assert_int_equal(gated_store_count(&desk.store), 3);
+        sbx_vault_close(vault);
+        vault = open_vault(&desk, "work");
+        assert_holds(&desk, vault, "c3", "one");
+        assert_holds(&desk, vault, "c4", "shared");
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_moving(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        add(&desk, vault, "two");
+        assert_int_equal(sbx_vault_move(vault, "c1", NULL, &desk.err), 0);
+        assert_string_equal(sbx_vault_tree(vault)->head, "c1");
+        add(&desk, vault, "three");
+        assert_string_equal(sbx_vault_tree(vault)->items[2]->parent, "c1");
+        assert_int_equal(sbx_vault_move(vault, "", NULL, &desk.err), 0);
+        sbx_vault_close(vault);
+        vault = open_vault(&desk, "work");
+        assert_string_equal(sbx_vault_tree(vault)->head, "");
+        add(&desk, vault, "four");
+        assert_string_equal(sbx_vault_tree(vault)->items[3]->parent, "");
+        assert_int_equal(sbx_vault_move(vault, "c9", NULL, &desk.err), -ENOENT);
+        assert_int_equal(sbx_vault_remove(vault, "c9", NULL, NULL), -ENOENT);
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_labels(void **state) {
+        const struct sbx_checkpoint *checkpoint = NULL;
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        assert_int_equal(add_with(&desk, vault, "one", "before the loop", false, &checkpoint), 0);
+        assert_int_equal(add_with(&desk, vault, "two", "before the loop", false, &checkpoint), 0);
+        assert_int_equal(add_with(&desk, vault, "three", "c1", false, &checkpoint), -EINVAL);
+        assert_int_equal(add_with(&desk, vault, "three", "a\x1b[2J", false, &checkpoint), -EINVAL);
+        assert_int_equal(add_with(&desk, vault, "three", "", false, &checkpoint), -EINVAL);
+        assert_int_equal(sbx_vault_tree(vault)->count, 2);
+        sbx_vault_close(vault);
+        vault = open_vault(&desk, "work");
+        assert_holds(&desk, vault, "before the loop", "two"); /* the newest */
+        assert_string_equal(sbx_vault_tree(vault)->items[0]->label, "before the loop");
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+/* Ids of copies are nobody else's after a restart. */
+static void test_ids_of_copies(void **state) {
+        const struct sbx_checkpoint *frozen = NULL;
+        struct desk desk;
+        struct sbx_vault *vault;
+        uint64_t number = 0;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        assert_int_equal(sbx_vault_add_frozen(vault, &(struct sbx_checkpoint){.mechanism = SBX_MECHANISM_FROZEN},
+                                              &frozen, &desk.err),
+                         0);
+        assert_string_equal(frozen->id, "c2");
+        assert_int_equal(sbx_vault_read(vault, "c2", NULL, &(struct sbx_session_state){0}, NULL), -ENOENT);
+        add(&desk, vault, "three");
+        assert_string_equal(sbx_vault_tree(vault)->items[2]->parent, "c2");
+        assert_int_equal(gated_store_calls(&desk.store, GATE_COMMIT), 2);
+        assert_int_equal(sbx_vault_move(vault, "c2", NULL, &desk.err), 0);
+        assert_int_equal(sbx_vault_remove(vault, "c2", NULL, &desk.err), 0);
+        assert_int_equal(gated_store_calls(&desk.store, GATE_COMMIT), 2); /* a copy is not the store's business */
+        assert_string_equal(sbx_vault_tree(vault)->head, "c1");
+        gated_store_fail(&desk.store, GATE_COMMIT, 0, -EIO); /* as if the server had been killed here */
+        sbx_vault_close(vault);
+        gated_store_heal(&desk.store);
+        vault = open_vault(&desk, "work");
+        assert_int_equal(sbx_vault_tree(vault)->count, 2);
+        assert_string_equal(sbx_vault_tree(vault)->items[1]->parent, "c1");
+        assert_true(sbx_checkpoint_id_number(add(&desk, vault, "four"), &number));
+        assert_true(number > 3);
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+/* ---- a store that fails ---- */
+
+static void test_failed_commits(void **state) {
+        static const int errors[] = {-ENOSPC, -EIO, -EFBIG, -ETIMEDOUT, -ECANCELED};
+        const struct sbx_checkpoint *checkpoint = NULL;
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+                gated_store_fail(&desk.store, GATE_COMMIT, 0, errors[i]);
+                assert_int_equal(add_with(&desk, vault, "two", NULL, true, &checkpoint), errors[i]);
+                assert_contains(desk.err.message, "told to fail");
+                assert_int_equal(sbx_vault_move(vault, "", NULL, NULL), errors[i]);
+                assert_int_equal(sbx_vault_remove(vault, "c1", NULL, NULL), errors[i]);
+                assert_null(checkpoint);
+                assert_int_equal(sbx_vault_tree(vault)->count, 1);
+                assert_string_equal(sbx_vault_tree(vault)->head, "c1");
+                assert_false(sbx_vault_lost(vault));
+        }
+        gated_store_heal(&desk.store);
+        assert_holds(&desk, vault, "c1", "one");
+        assert_string_equal(add(&desk, vault, "two"), "c2");
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_lost_answer(void **state) {
+        const char *const texts[] = {"a", "b", "c", NULL};
+        const struct sbx_checkpoint *checkpoint = NULL;
+        struct desk desk;
+        struct sbx_vault *vault;
+        _cleanup_state_ struct sbx_session_state large = state_of(texts);
+        json_t *told = NULL;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        gated_store_lose_answer(&desk.store, GATE_COMMIT, -EIO); /* it is done, and nobody knows */
+        assert_int_equal(sbx_vault_add(vault, &(struct sbx_checkpoint){0}, &large, false, NULL, &checkpoint, NULL),
+                         -EIO);
+        gated_store_heal(&desk.store);
+        assert_int_equal(sbx_vault_tree(vault)->count, 1);
+        assert_string_equal(add(&desk, vault, "two"), "c2"); /* takes the place of what nobody was told of */
+        sbx_vault_close(vault);
+        vault = open_vault(&desk, "work");
+        assert_holds(&desk, vault, "c1", "one");
+        assert_holds(&desk, vault, "c2", "two");
+        sbx_vault_close(vault);
+        assert_true(gated_store_count(&desk.store) > 4); /* what the lost one left */
+        assert_int_equal(sbx_vaults_collect(desk.vaults, NULL, 0, NULL, &told, &desk.err), 0);
+        json_decref(told);
+        assert_int_equal(gated_store_count(&desk.store), 4);
+        vault = open_vault(&desk, "work");
+        assert_holds(&desk, vault, "c1", "one");
+        assert_holds(&desk, vault, "c2", "two");
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_lost_answer_to_a_lease(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault = NULL;
+
+        desk_open(&desk, NULL);
+        gated_store_lose_answer(&desk.store, GATE_TAKE, -EIO);
+        assert_int_equal(sbx_vault_open(desk.vaults, "", "work", true, NULL, &vault, &desk.err), -EIO);
+        gated_store_heal(&desk.store);
+        sbx_vault_close(open_vault(&desk, "work")); /* this server itself has it: it need not wait */
+        gated_store_fail(&desk.store, GATE_RELEASE, 0, -EIO);
+        sbx_vault_close(open_vault(&desk, "work"));
+        assert_contains(desk.log, "can't be given back");
+        gated_store_heal(&desk.store);
+        sbx_vault_close(open_vault(&desk, "work"));
+        desk_close(&desk);
+}
+
+/* ---- leases ---- */
+
+static void test_two_servers(void **state) {
+        const struct sbx_checkpoint *checkpoint = NULL;
+        struct desk desk;
+        struct sbx_vaults *other;
+        struct sbx_vault *vault, *second = NULL;
+
+        desk_open(&desk, NULL);
+        other = desk_server(&desk);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        assert_int_equal(sbx_vault_open(other, "", "work", true, NULL, &second, &desk.err), -EBUSY);
+        assert_contains(desk.err.message, "'work' belongs to another server");
+        assert_contains(desk.err.message, "(process ");
+        assert_contains(desk.err.hint, "seconds");
+        sbx_vault_close(vault);
+        desk.err = (struct sbx_error){0};
+        assert_int_equal(sbx_vault_open(other, "", "work", true, NULL, &second, &desk.err), 0);
+        assert_holds(&desk, second, "c1", "one");
+        sbx_vault_close(second);
+        sbx_vaults_free(other);
+        assert_int_equal(add_with(&desk, vault = open_vault(&desk, "work"), "two", NULL, true, &checkpoint), 0);
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void take_over(struct desk *desk, const char *holder) {
+        struct sbx_store_lease lease = {.struct_size = sizeof(lease)};
+        _cleanup_free_ char *manifest = gated_store_find(&desk->store, "/manifest");
+        char name[SBX_VAULT_LEASE_SIZE], key[SBX_VAULT_KEY_SIZE];
+
+        sbx_vault_key("", "work", key);
+        snprintf(name, sizeof(name), "sessions/%s", key);
+        if (sbx_memory_store_ops.lease_take(desk->store.memory, name, holder, 60000, 0, NULL, &lease, NULL) == -EBUSY)
+                assert_int_equal(sbx_memory_store_ops.lease_take(desk->store.memory, name, holder, 60000, lease.token,
+                                                                 NULL, &lease, NULL),
+                                 0);
+}
+
+static void test_lost_lease(void **state) {
+        const struct sbx_checkpoint *checkpoint = NULL;
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        take_over(&desk, "somebody else");
+        assert_false(sbx_vault_lost(vault)); /* nobody has told us yet */
+        assert_int_equal(add_with(&desk, vault, "two", NULL, true, &checkpoint), -ESTALE);
+        assert_contains(desk.err.message, "another server has taken session 'work'");
+        assert_true(sbx_vault_lost(vault));
+        assert_int_equal(sbx_vault_tree(vault)->count, 1);
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_lease_after_sleep(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        atomic_store(&vault->renewed_ns, sbx_boottime_ns() - (SBX_LEASE_TTL_MS + 1) * SBX_NS_PER_MS);
+        assert_false(sbx_vault_lost(vault)); /* nobody took it while the machine slept */
+        assert_int_equal(gated_store_calls(&desk.store, GATE_RENEW), 1);
+        assert_false(sbx_vault_lost(vault));
+        assert_int_equal(gated_store_calls(&desk.store, GATE_RENEW), 1);
+        take_over(&desk, "somebody else");
+        atomic_store(&vault->renewed_ns, sbx_boottime_ns() - (SBX_LEASE_TTL_MS + 1) * SBX_NS_PER_MS);
+        assert_true(sbx_vault_lost(vault));
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+/* Polls what another thread brings about; the test's own limit ends it if that never comes. */
+static void wait_until(bool (*holds)(struct desk *desk, struct sbx_vault *vault), struct desk *desk,
+                       struct sbx_vault *vault) {
+        while (!holds(desk, vault))
+                usleep(1000);
+}
+
+static bool was_renewed_twice(struct desk *desk, struct sbx_vault *vault) {
+        return gated_store_calls(&desk->store, GATE_RENEW) >= 2;
+}
+
+static bool is_lost(struct desk *desk, struct sbx_vault *vault) {
+        return sbx_vault_lost(vault);
+}
+
+static void test_renewal(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        desk.vaults->renew_ms = desk.vaults->again_ms = 1;
+        vault = open_vault(&desk, "work");
+        wait_until(was_renewed_twice, &desk, vault);
+        assert_false(sbx_vault_lost(vault));
+        gated_store_fail(&desk.store, GATE_RENEW, 0, -EIO); /* a store that is away takes no session */
+        wait_until(was_renewed_twice, &desk, vault);
+        assert_false(sbx_vault_lost(vault));
+        gated_store_heal(&desk.store);
+        take_over(&desk, "somebody else");
+        wait_until(is_lost, &desk, vault);
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_dead_holder(void **state) {
+        char holder[SBX_LEASE_HOLDER_SIZE] = "";
+        int pipe_fds[2], status;
+        struct desk desk;
+        struct sbx_vault *vault = NULL;
+        pid_t pid;
+
+        desk_open(&desk, NULL);
+        assert_int_equal(pipe(pipe_fds), 0);
+        pid = fork();
+        if (pid == 0) {
+                sbx_lease_holder(holder);
+                if (write(pipe_fds[1], holder, sizeof(holder)) < 0)
+                        _exit(1);
+                pause();
+        }
+        assert_true(pid > 0);
+        assert_int_equal(read(pipe_fds[0], holder, sizeof(holder)), sizeof(holder));
+        close(pipe_fds[0]);
+        close(pipe_fds[1]);
+        take_over(&desk, holder);
+        assert_false(sbx_lease_holder_gone(holder));
+        assert_int_equal(sbx_vault_open(desk.vaults, "", "work", true, NULL, &vault, &desk.err), -EBUSY);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
+        assert_true(sbx_lease_holder_gone(holder)); /* a zombie runs no more */
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(sbx_lease_holder_gone(holder));
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_holders(void **state) {
+        static const char *const others[] = {"",
+                                             "/",
+                                             "x",
+                                             "boot.1/2/3.4 name",
+                                             "a/b/c.d e on f",
+                                             "boot.1/-1/3.4 x on y",
+                                             "boot.1/99999999999999999999/3.4 x on y"};
+        char mine[SBX_LEASE_HOLDER_SIZE], text[SBX_LEASE_HOLDER_SIZE], *slash;
+
+        sbx_lease_holder(mine);
+        assert_false(sbx_lease_holder_gone(mine));
+        sbx_lease_holder_show(mine, text, sizeof(text));
+        assert_contains(text, "test_session_vaults (process ");
+        assert_contains(text, ") on ");
+        slash = strrchr(mine, '.'); /* "START.NUMBER": another start is another process */
+        assert_non_null(slash);
+        slash[-1] = slash[-1] == '1' ? '2' : '1';
+        assert_true(sbx_lease_holder_gone(mine));
+        mine[0] = mine[0] == 'a' ? 'b' : 'a'; /* of another boot, or machine: who knows */
+        assert_false(sbx_lease_holder_gone(mine));
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+                assert_false(sbx_lease_holder_gone(others[i]));
+        sbx_lease_holder_show("a\x1b[2Jb", text, sizeof(text));
+        assert_string_equal(text, "a?[2Jb");
+}
+
+/* ---- going ---- */
+
+static void test_destroy(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        assert_int_equal(sbx_vault_destroy(vault, NULL, &desk.err), 0);
+        assert_int_equal(gated_store_count(&desk.store), 0);
+        vault = open_vault(&desk, "work");
+        assert_int_equal(sbx_vault_tree(vault)->count, 0);
+        add(&desk, vault, "two");
+        sbx_vault_close(vault);
+        assert_int_equal(sbx_vaults_destroy(desk.vaults, "alice", "work", NULL, NULL), -ENOENT);
+        assert_int_equal(sbx_vaults_destroy(desk.vaults, "", "work", NULL, &desk.err), 0);
+        assert_int_equal(gated_store_count(&desk.store), 0);
+        assert_int_equal(sbx_vaults_destroy(desk.vaults, "", "work", NULL, NULL), -ENOENT);
+        assert_int_equal(sbx_vaults_destroy(desk.vaults, "", "default", NULL, NULL), -ENOENT);
+        desk_close(&desk);
+}
+
+static void test_destroy_fails(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        gated_store_fail(&desk.store, GATE_COMMIT, 0, -EIO);
+        assert_int_equal(sbx_vault_destroy(vault, NULL, &desk.err), -EIO);
+        assert_contains(desk.err.message, "'work'");
+        gated_store_heal(&desk.store);
+        vault = open_vault(&desk, "work"); /* closed nevertheless */
+        assert_holds(&desk, vault, "c1", "one");
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static const json_t *entry_of(const json_t *list, size_t index, const char *key) {
+        return json_object_get(json_array_get(list, index), key);
+}
+
+static void test_list(void **state) {
+        struct sbx_vault_identity identity = {.environment = "local", .runtime = "python"};
+        struct sbx_tree tree = {0};
+        struct sbx_vault *vault, *other = NULL;
+        struct desk desk;
+        json_t *list = NULL;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "zebra");
+        sbx_vault_identify(vault, &identity);
+        add(&desk, vault, "one");
+        sbx_vault_close(vault);
+        vault = open_vault(&desk, "apple");
+        add(&desk, vault, "one");
+        assert_int_equal(sbx_vault_open(desk.vaults, "bob", "other", true, NULL, &other, &desk.err), 0);
+        add(&desk, other, "one");
+        sbx_vault_close(other);
+        gated_store_write(&desk.store, "sessions/stranger", BYTES("x")); /* what others keep is not listed */
+        gated_store_write(&desk.store, "sessions/not-a-key/manifest", BYTES("x"));
+        assert_int_equal(sbx_vaults_list(desk.vaults, "", NULL, &list, &desk.err), 0);
+        assert_int_equal(json_array_size(list), 2);
+        assert_string_equal(json_string_value(entry_of(list, 0, "id")), "apple");
+        assert_contains(json_string_value(entry_of(list, 0, "server")), "(process ");
+        assert_true(json_is_null(entry_of(list, 0, "environment")));
+        assert_string_equal(json_string_value(entry_of(list, 1, "id")), "zebra");
+        assert_true(json_is_null(entry_of(list, 1, "server")));
+        assert_string_equal(json_string_value(entry_of(list, 1, "environment")), "local");
+        assert_int_equal(json_integer_value(entry_of(list, 1, "checkpoints")), 1);
+        assert_string_equal(json_string_value(entry_of(list, 1, "head")), "c1");
+        assert_true(json_is_null(entry_of(list, 1, "damaged")));
+        json_decref(list);
+        assert_int_equal(sbx_vaults_list(desk.vaults, NULL, NULL, &list, &desk.err), 0);
+        assert_int_equal(json_array_size(list), 3);
+        json_decref(list);
+        assert_int_equal(sbx_vaults_look(desk.vaults, "", "apple", NULL, &tree, &desk.err), 0); /* though it is open */
+        assert_int_equal(tree.count, 1);
+        sbx_tree_clear(&tree);
+        assert_int_equal(sbx_vaults_look(desk.vaults, "", "other", NULL, &tree, NULL), -ENOENT);
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
+static void test_collect(void **state) {
+        struct desk desk;
+        struct sbx_vault *used, *vault;
+        json_t *told = NULL;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "old");
+        add(&desk, vault, "one");
+        sbx_vault_close(vault);
+        used = open_vault(&desk, "used");
+        add(&desk, used, "one");
+        usleep(3000);
+        assert_int_equal(sbx_vaults_collect(desk.vaults, "bob", 1, NULL, &told, &desk.err), 0);
+        assert_int_equal(json_array_size(json_object_get(told, "removed")), 0);
+        json_decref(told);
+        assert_int_equal(sbx_vaults_collect(desk.vaults, "", 3600000, NULL, &told, &desk.err), 0);
+        assert_int_equal(json_array_size(json_object_get(told, "removed")), 0);
+        json_decref(told);
+        assert_int_equal(sbx_vaults_collect(desk.vaults, "", 1, NULL, &told, &desk.err), 0);
+        assert_int_equal(json_array_size(json_object_get(told, "removed")), 1); /* the other one is in use */
+        assert_string_equal(json_string_value(json_array_get(json_object_get(told, "removed"), 0)), "old");
+        assert_contains(json_string_value(json_object_get(json_object_get(told, "store"), "location")), "memory");
+        json_decref(told);
+        assert_holds(&desk, used, "c1", "one");
+        add(&desk, used, "two"); /* its lease is still its own */
+        sbx_vault_close(used);
+        desk_close(&desk);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_which_are_durable),
+                cmocka_unit_test(test_kept_over_servers),
+                cmocka_unit_test(test_not_created),
+                cmocka_unit_test(test_in_memory),
+                cmocka_unit_test(test_store_cannot_be_had),
+                cmocka_unit_test(test_old_plugin),
+                cmocka_unit_test(test_surplus),
+                cmocka_unit_test(test_equal_parts_are_one),
+                cmocka_unit_test(test_moving),
+                cmocka_unit_test(test_labels),
+                cmocka_unit_test(test_ids_of_copies),
+                cmocka_unit_test(test_failed_commits),
+                cmocka_unit_test(test_lost_answer),
+                cmocka_unit_test(test_lost_answer_to_a_lease),
+                cmocka_unit_test(test_two_servers),
+                cmocka_unit_test(test_lost_lease),
+                cmocka_unit_test(test_lease_after_sleep),
+                cmocka_unit_test(test_renewal),
+                cmocka_unit_test(test_dead_holder),
+                cmocka_unit_test(test_holders),
+                cmocka_unit_test(test_destroy),
+                cmocka_unit_test(test_destroy_fails),
+                cmocka_unit_test(test_list),
+                cmocka_unit_test(test_collect),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
