@@ -39,6 +39,12 @@ static bool families, portable;
 static struct sbx_instance store_instance;
 static const struct sbx_option all_options[] = {{.name = "memory_max", .type = SBX_OPTION_SIZE}};
 static struct sbx_value values[] = {{.type = SBX_OPTION_SIZE}};
+static const struct sbx_option core_options[] = {{.name = "checkpoint", .type = SBX_OPTION_ENUM},
+                                                 {.name = "checkpoint_copies", .type = SBX_OPTION_INT},
+                                                 {.name = "checkpoint_size", .type = SBX_OPTION_SIZE}};
+static struct sbx_value core_values[] = {
+        {.type = SBX_OPTION_ENUM}, {.type = SBX_OPTION_INT}, {.type = SBX_OPTION_SIZE}};
+static const struct sbx_settings core_settings = {.table = core_options, .count = 3, .values = core_values};
 static const struct sbx_settings settings_of_all = {.table = all_options, .count = 1, .values = values};
 static struct sbx_backend_ops operations = {.struct_size = sizeof(operations)};
 static struct sbx_module module = {.plugin = {.name = "backend-local"}};
@@ -61,6 +67,8 @@ void fake_guest_reset(void) {
         start_failure = limit_answer = save_failure = 0;
         families = portable = false;
         store_instance.ops = NULL;
+        for (size_t i = 0; i < 3; i++)
+                core_values[i].set = false;
         values[0].set = false;
         module.plugin.name = "backend-local";
         operations.features = 0;
@@ -102,6 +110,16 @@ void fake_guest_fail_saves(int code) {
         pthread_mutex_lock(&lock);
         save_failure = code;
         pthread_mutex_unlock(&lock);
+}
+
+void fake_registry_checkpoint(const char *policy) {
+        core_values[0].set = true;
+        core_values[0].string = (char *)(uintptr_t)policy;
+}
+
+void fake_registry_copies(int64_t count) {
+        core_values[1].set = true;
+        core_values[1].integer = count;
 }
 
 void fake_registry_store(const struct sbx_store_ops *ops, void *state) {
@@ -147,9 +165,16 @@ struct sbx_config *fake_config(const char *const *settings) {
 
 int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
                      const struct sbx_instance **ret_instance, struct sbx_error *err) {
-        static struct sbx_instance instances[] = {
-                {.name = "local", .module = &module, .settings = &settings_of_all, .ops = &operations},
-                {.name = "other", .module = &module, .settings = &settings_of_all, .ops = &operations}};
+        static struct sbx_instance instances[] = {{.name = "local",
+                                                   .module = &module,
+                                                   .settings = &settings_of_all,
+                                                   .ops = &operations,
+                                                   .core_settings = &core_settings},
+                                                  {.name = "other",
+                                                   .module = &module,
+                                                   .settings = &settings_of_all,
+                                                   .ops = &operations,
+                                                   .core_settings = &core_settings}};
 
         if (kind == SBX_PLUGIN_STORE && store_instance.ops != NULL) {
                 *ret_instance = &store_instance;
@@ -350,8 +375,8 @@ static int begin_save(struct sbx_error *err) {
 }
 
 static int write_state(const struct sbx_guest_process *guest, struct sbx_buffer *out) {
-        json_t *state = json_pack("{s:i, s:O, s:O}", "executions", (int)guest->executions, "names", guest->names, "files",
-                                  guest->files);
+        json_t *state = json_pack("{s:i, s:O, s:O}", "executions", (int)guest->executions, "names", guest->names,
+                                  "files", guest->files);
         char *text = json_dumps(state, JSON_SORT_KEYS);
         int r = text != NULL ? sbx_buffer_append_text(out, text) : -ENOMEM;
 
@@ -417,8 +442,8 @@ static json_t *unsaved_of(const struct sbx_guest_process *guest) {
 
         json_array_foreach (guest->names, i, name)
                 if (strncmp(json_string_value(name), "gen", 3) == 0)
-                        json_array_append_new(list, json_pack("{s:O, s:s, s:s}", "name", name, "type", "generator", "reason",
-                                                              "it runs"));
+                        json_array_append_new(list, json_pack("{s:O, s:s, s:s}", "name", name, "type", "generator",
+                                                              "reason", "it runs"));
         return list;
 }
 

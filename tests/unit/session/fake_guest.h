@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for core/guest and the plugin registry: guests are structs, and "code" is one of a few words, so that what
- * sessions do can be tested without processes, at once, and under TSan. Files are in memory; reading "slow" takes as long
- * as its content says in milliseconds, and "deadly" kills the guest. Each word may be followed by a number:
+ * sessions do can be tested without processes, at once, and under TSan. Files are in memory; reading "slow" takes as
+ * long as its content says in milliseconds, and "deadly" kills the guest. Each word may be followed by a number:
  *
  *      ok              ends ok, with "n" executions so far as its value
  *      sleep MS        runs for MS, or until the deadline (timeout) or the cancellation (cancelled)
@@ -45,8 +45,10 @@ void fake_registry_can_fork(void);            /* all instances; until the next r
 void fake_registry_can_save(void);            /* byte for byte */
 /* Copies as those of backend-local: none runs beside its original, or beside another copy of it. */
 void fake_registry_families(void);
-void fake_guest_can_tell(void);               /* portable states; what begins with "gen" can't be saved */
-void fake_guest_fail_saves(int code);         /* 0: they work */
+void fake_guest_can_tell(void);                    /* portable states; what begins with "gen" can't be saved */
+void fake_guest_fail_saves(int code);              /* 0: they work */
+void fake_registry_checkpoint(const char *policy); /* the options of all instances, until the next reset */
+void fake_registry_copies(int64_t count);
 /* The store of the configuration, until the next reset. */
 void fake_registry_store(const struct sbx_store_ops *ops, void *state);
-void fake_registry_plugin(const char *name);  /* of all instances; the default is "backend-local" */
+void fake_registry_plugin(const char *name); /* of all instances; the default is "backend-local" */

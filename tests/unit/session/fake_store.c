@@ -1,255 +1,183 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory store behind a gate that tests open and close. */
+/* See fake_store.h. Its state is the test's, so it may be global. */
+#include "base/thread.h"
 #include "fake_store.h"
+#include "session/memory_store.h"
 
-#include <stdlib.h>
+#define LEASES_MAX 64
 
-#include "../test.h"
-#include "base/buffer.h"
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sbx_memory_store *memory;
+static struct sbx_store_ops ops;
+static struct {
+        char name[128];
+        uint64_t token;
+} leases[LEASES_MAX];
+static size_t lease_count;
+static unsigned commits, slow_ms;
+static int commit_failure, get_failure;
+static const char *damaged;
 
-/* Before an operation: waits, and answers 0 or what it fails with instead. */
-static int enter(struct fake_store *store, enum fake_store_operation operation, struct sbx_error *err) {
-        struct fake_operation *at = &store->operations[operation];
-        int r = 0;
-
-        pthread_mutex_lock(&store->lock);
-        at->calls++;
-        at->waiting++;
-        pthread_cond_broadcast(&store->changed);
-        while (at->hold)
-                pthread_cond_wait(&store->changed, &store->lock);
-        at->waiting--;
-        if (at->error != 0 && !at->after && at->spared == 0)
-                r = at->error;
-        else if (at->error != 0 && !at->after)
-                at->spared--;
-        pthread_mutex_unlock(&store->lock);
-        return r < 0 ? sbx_error_set(err, r, "fake", "Heal it.", "the fake store was told to fail") : 0;
+static int locked_int(const int *value) {
+        SBX_LOCKED(&lock);
+        return *value;
 }
 
-/* After one that worked. */
-static int leave(struct fake_store *store, enum fake_store_operation operation, int r, struct sbx_error *err) {
-        int error;
+static int commit(void *instance, const struct sbx_store_change *changes, size_t count, const char *lease,
+                  uint64_t token, uint32_t flags, const struct sbx_call *call, struct sbx_error *err) {
+        unsigned ms;
+        int r;
 
-        pthread_mutex_lock(&store->lock);
-        error = store->operations[operation].after ? store->operations[operation].error : 0;
-        pthread_mutex_unlock(&store->lock);
-        return r == 0 && error < 0 ? sbx_error_set(err, error, "fake", NULL, "the fake store lost its answer") : r;
+        pthread_mutex_lock(&lock);
+        commits++;
+        ms = slow_ms;
+        r = commit_failure;
+        pthread_mutex_unlock(&lock);
+        if (ms > 0)
+                pause_ms(ms);
+        if (r < 0)
+                return sbx_error_set(err, r, "fake", "Make room.", "the store failed");
+        return sbx_memory_store_ops.commit(instance, changes, count, lease, token, flags, call, err);
 }
 
-#define REAL sbx_memory_store_ops
+static int get(void *instance, const char *name, const struct sbx_call *call, struct sbx_output *ret_blob,
+               struct sbx_error *err) {
+        const char *wrong;
+        struct sbx_output *whole = NULL;
+        struct sbx_buffer bytes = SBX_BUFFER(SIZE_MAX - 1);
+        int r = locked_int(&get_failure);
 
-static int fake_put(void *instance, const char *name, struct sbx_bytes blob, const struct sbx_call *call,
-                    struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_PUT, err);
-
-        return r < 0 ? r : leave(store, FAKE_PUT, REAL.put(store->memory, name, blob, call, err), err);
+        if (r < 0)
+                return sbx_error_set(err, r, "fake", NULL, "the store can't be read");
+        pthread_mutex_lock(&lock);
+        wrong = damaged;
+        pthread_mutex_unlock(&lock);
+        if (wrong == NULL || strstr(name, wrong) == NULL)
+                return sbx_memory_store_ops.get(instance, name, call, ret_blob, err);
+        if (sbx_output_new(SIZE_MAX - 1, &whole) < 0)
+                return -ENOMEM;
+        r = sbx_memory_store_ops.get(instance, name, call, whole, err);
+        sbx_output_move(whole, &bytes);
+        sbx_output_free(whole);
+        if (r == 0 && bytes.size > 0) {
+                bytes.data[bytes.size / 2] ^= 1;
+                r = sbx_output_append(ret_blob, bytes.data, bytes.size);
+        }
+        sbx_buffer_free(&bytes);
+        return r;
 }
 
-static int fake_get(void *instance, const char *name, const struct sbx_call *call, struct sbx_output *ret_blob,
-                    struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_GET, err);
-
-        return r < 0 ? r : REAL.get(store->memory, name, call, ret_blob, err);
-}
-
-static int fake_list(void *instance, const char *prefix, const struct sbx_store_events *events,
-                     const struct sbx_call *call, struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_LIST, err);
-
-        return r < 0 ? r : REAL.list(store->memory, prefix, events, call, err);
-}
-
-static int fake_remove(void *instance, const char *name, const struct sbx_call *call, struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_REMOVE, err);
-
-        return r < 0 ? r : REAL.remove(store->memory, name, call, err);
-}
-
-static int fake_commit(void *instance, const struct sbx_store_change *changes, size_t count, const char *lease,
-                       uint64_t token, uint32_t flags, const struct sbx_call *call, struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_COMMIT, err);
+static int lease_take(void *instance, const char *lease, const char *holder, uint32_t ttl_ms, uint64_t replace_token,
+                      const struct sbx_call *call, struct sbx_store_lease *ret_lease, struct sbx_error *err) {
+        int r = sbx_memory_store_ops.lease_take(instance, lease, holder, ttl_ms, replace_token, call, ret_lease, err);
+        size_t i = 0;
 
         if (r < 0)
                 return r;
-        r = REAL.commit(store->memory, changes, count, lease, token, flags, call, err);
-        return leave(store, FAKE_COMMIT, r, err);
-}
-
-static int fake_take(void *instance, const char *lease, const char *holder, uint32_t ttl_ms, uint64_t replace_token,
-                     const struct sbx_call *call, struct sbx_store_lease *ret_lease, struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_TAKE, err);
-
-        if (r < 0)
-                return r;
-        r = REAL.lease_take(store->memory, lease, holder, ttl_ms, replace_token, call, ret_lease, err);
-        return leave(store, FAKE_TAKE, r, err);
-}
-
-static int fake_renew(void *instance, const char *lease, uint64_t token, uint32_t ttl_ms, const struct sbx_call *call,
-                      struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_RENEW, err);
-
-        return r < 0 ? r : REAL.lease_renew(store->memory, lease, token, ttl_ms, call, err);
-}
-
-static int fake_release(void *instance, const char *lease, uint64_t token, const struct sbx_call *call,
-                        struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_RELEASE, err);
-
-        return r < 0 ? r : REAL.lease_release(store->memory, lease, token, call, err);
-}
-
-static int fake_collect(void *instance, const struct sbx_call *call, struct sbx_output *ret_json,
-                        struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_COLLECT, err);
-
-        return r < 0 ? r : REAL.collect(store->memory, call, ret_json, err);
-}
-
-static int fake_look(void *instance, const char *lease, const struct sbx_call *call, struct sbx_store_lease *ret_lease,
-                     struct sbx_error *err) {
-        struct fake_store *store = instance;
-        int r = enter(store, FAKE_LOOK, err);
-
-        return r < 0 ? r : REAL.lease_look(store->memory, lease, call, ret_lease, err);
-}
-
-void fake_store_open(struct fake_store *store) {
-        *store = (struct fake_store){
-                .ops = {.struct_size = sizeof(store->ops),
-                        .put = fake_put,
-                        .get = fake_get,
-                        .list = fake_list,
-                        .remove = fake_remove,
-                        .commit = fake_commit,
-                        .lease_take = fake_take,
-                        .lease_renew = fake_renew,
-                        .lease_release = fake_release,
-                        .collect = fake_collect,
-                        .lease_look = fake_look},
-                .module = {.plugin = {.struct_size = sizeof(struct sbx_plugin), .name = "store-fake"}, .fd = -1},
-        };
-        store->instance =
-                (struct sbx_instance){.name = "fake", .module = &store->module, .state = store, .ops = &store->ops};
-        assert_int_equal(sbx_memory_store_new(UINT64_MAX, &store->memory, NULL), 0);
-        pthread_mutex_init(&store->lock, NULL);
-        pthread_cond_init(&store->changed, NULL);
-}
-
-void fake_store_close(struct fake_store *store) {
-        sbx_memory_store_free(store->memory);
-        pthread_cond_destroy(&store->changed);
-        pthread_mutex_destroy(&store->lock);
-}
-
-static void set(struct fake_store *store, enum fake_store_operation operation, unsigned spared, int error, bool after) {
-        pthread_mutex_lock(&store->lock);
-        store->operations[operation].spared = spared;
-        store->operations[operation].error = error;
-        store->operations[operation].after = after;
-        pthread_mutex_unlock(&store->lock);
-}
-
-void fake_store_fail(struct fake_store *store, enum fake_store_operation operation, unsigned spared, int error) {
-        set(store, operation, spared, error, false);
-}
-
-void fake_store_lose_answer(struct fake_store *store, enum fake_store_operation operation, int error) {
-        set(store, operation, 0, error, true);
-}
-
-void fake_store_heal(struct fake_store *store) {
-        for (unsigned i = 0; i < FAKE_OPERATIONS; i++)
-                set(store, (enum fake_store_operation)i, 0, 0, false);
-}
-
-unsigned fake_store_calls(struct fake_store *store, enum fake_store_operation operation) {
-        unsigned calls;
-
-        pthread_mutex_lock(&store->lock);
-        calls = store->operations[operation].calls;
-        pthread_mutex_unlock(&store->lock);
-        return calls;
-}
-
-void fake_store_hold(struct fake_store *store, enum fake_store_operation operation) {
-        pthread_mutex_lock(&store->lock);
-        store->operations[operation].hold = true;
-        pthread_mutex_unlock(&store->lock);
-}
-
-void fake_store_wait_held(struct fake_store *store, enum fake_store_operation operation, unsigned calls) {
-        pthread_mutex_lock(&store->lock);
-        while (store->operations[operation].waiting < calls)
-                pthread_cond_wait(&store->changed, &store->lock);
-        pthread_mutex_unlock(&store->lock);
-}
-
-void fake_store_let_go(struct fake_store *store, enum fake_store_operation operation) {
-        pthread_mutex_lock(&store->lock);
-        store->operations[operation].hold = false;
-        pthread_cond_broadcast(&store->changed);
-        pthread_mutex_unlock(&store->lock);
-}
-
-/* ---- blobs ---- */
-
-struct search {
-        const char *suffix;
-        char *found;
-        size_t count;
-};
-
-static int look(void *data, const char *name, uint64_t size_bytes) {
-        struct search *search = data;
-        size_t length = strlen(name), suffix = search->suffix != NULL ? strlen(search->suffix) : 0;
-
-        search->count++;
-        if (search->suffix != NULL && search->found == NULL && length >= suffix &&
-            strcmp(name + length - suffix, search->suffix) == 0)
-                search->found = strdup(name);
+        SBX_LOCKED(&lock);
+        while (i < lease_count && strcmp(leases[i].name, lease) != 0)
+                i++;
+        assert_true(i < LEASES_MAX);
+        snprintf(leases[i].name, sizeof(leases[i].name), "%s", lease);
+        leases[i].token = ret_lease->token;
+        if (i == lease_count)
+                lease_count++;
         return 0;
 }
 
-char *fake_store_find(struct fake_store *store, const char *suffix) {
-        struct search search = {.suffix = suffix};
-        struct sbx_store_events events = {.struct_size = sizeof(events), .data = &search, .item = look};
+void fake_store_steal(void) {
+        for (size_t i = 0; i < lease_count; i++) {
+                struct sbx_store_lease lease = {.struct_size = sizeof(lease)};
 
-        assert_int_equal(REAL.list(store->memory, "", &events, NULL, NULL), 0);
-        return search.found;
+                assert_int_equal(sbx_memory_store_ops.lease_take(memory, leases[i].name, "thief", 30000,
+                                                                 leases[i].token, NULL, &lease, NULL),
+                                 0);
+                leases[i].token = lease.token;
+        }
 }
 
-size_t fake_store_count(struct fake_store *store) {
-        struct search search = {0};
-        struct sbx_store_events events = {.struct_size = sizeof(events), .data = &search, .item = look};
-
-        assert_int_equal(REAL.list(store->memory, "", &events, NULL, NULL), 0);
-        return search.count;
+void fake_store_give_back(void) {
+        for (size_t i = 0; i < lease_count; i++)
+                (void)sbx_memory_store_ops.lease_release(memory, leases[i].name, leases[i].token, NULL, NULL);
 }
 
-void fake_store_read(struct fake_store *store, const char *name, struct sbx_buffer *out) {
-        struct sbx_output *output = NULL;
+void fake_store_open(void) {
+        struct sbx_error err = {0};
 
-        assert_int_equal(sbx_output_new(SIZE_MAX, &output), 0);
-        assert_int_equal(REAL.get(store->memory, name, NULL, output, NULL), 0);
-        sbx_output_move(output, out);
-        sbx_output_free(output);
+        fake_guest_reset();
+        assert_int_equal(sbx_memory_store_new(UINT64_C(1) << 30, &memory, &err), 0);
+        ops = sbx_memory_store_ops;
+        ops.commit = commit;
+        ops.get = get;
+        ops.lease_take = lease_take;
+        lease_count = 0;
+        commits = slow_ms = 0;
+        commit_failure = get_failure = 0;
+        damaged = NULL;
 }
 
-void fake_store_write(struct fake_store *store, const char *name, struct sbx_bytes bytes) {
-        assert_int_equal(REAL.put(store->memory, name, bytes, NULL, NULL), 0);
+void fake_store_close(void) {
+        struct fake_guest_counts counts = fake_guest_counts();
+
+        assert_int_equal(counts.started, counts.freed);
+        assert_int_equal(counts.twins, 0);
+        sbx_memory_store_free(memory);
+        memory = NULL;
 }
 
-void fake_store_remove(struct fake_store *store, const char *name) {
-        assert_int_equal(REAL.remove(store->memory, name, NULL, NULL), 0);
+unsigned fake_store_commits(void) {
+        SBX_LOCKED(&lock);
+        return commits;
+}
+
+void fake_store_fail_commits(int code) {
+        SBX_LOCKED(&lock);
+        commit_failure = code;
+}
+
+void fake_store_fail_gets(int code) {
+        SBX_LOCKED(&lock);
+        get_failure = code;
+}
+
+void fake_store_slow_commits(unsigned ms) {
+        SBX_LOCKED(&lock);
+        slow_ms = ms;
+}
+
+void fake_store_damage(const char *part_of_name) {
+        SBX_LOCKED(&lock);
+        damaged = part_of_name;
+}
+
+static int count_item(void *data, const char *name, uint64_t size_bytes) {
+        ++*(size_t *)data;
+        return 0;
+}
+
+size_t fake_store_blobs(void) {
+        size_t count = 0;
+        const struct sbx_store_events events = {.struct_size = sizeof(events), .data = &count, .item = count_item};
+
+        assert_int_equal(sbx_memory_store_ops.list(memory, "", &events, NULL, NULL), 0);
+        return count;
+}
+
+void server_open(struct table *server, const char *const *settings) {
+        static const char *const impatient[] = {"store_wait=100ms", NULL};
+
+        fake_registry_store(&ops, memory);
+        *server = (struct table){.logger = {.level = SBX_LOG_ERROR}};
+        server->config = fake_config(settings != NULL ? settings : impatient);
+        assert_int_equal(sbx_sessions_new(server->config, NULL, &server->logger, &server->sessions, &server->err), 0);
+}
+
+void server_close(struct table *server) {
+        sbx_result_free(server->result);
+        sbx_sessions_free(server->sessions);
+        sbx_config_free(server->config);
+}
+
+json_t *kept_by(const struct table *table) {
+        return table->result->checkpoint != NULL ? json_loads(table->result->checkpoint, 0, NULL) : NULL;
 }

@@ -1,63 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store in memory for tests, as an instance that a registry would hand out: any of its operations can be made to
- * fail, or to wait. Thread-safe. */
+/* A store in memory, which can fail, be slow, or damage what it gives, and lets leases change hands. */
 #pragma once
 
-#include <pthread.h>
-#include <stdbool.h>
+#include "sessions.h"
 
-#include "plugin/registry.h"
-#include "session/memory_store.h"
+void fake_store_open(void); /* an empty one, for the tables that are opened from now on */
+void fake_store_close(void);
+unsigned fake_store_commits(void);      /* that were tried */
+void fake_store_fail_commits(int code); /* 0: they work */
+void fake_store_fail_gets(int code);
+void fake_store_slow_commits(unsigned ms);
+/* Flips a bit of what is read, of blobs whose name has this in it; NULL: of none. */
+void fake_store_damage(const char *part_of_name);
+/* Another server takes every lease that somebody has; and gives them back. */
+void fake_store_steal(void);
+void fake_store_give_back(void);
+size_t fake_store_blobs(void);
 
-enum fake_store_operation {
-        FAKE_PUT,
-        FAKE_GET,
-        FAKE_LIST,
-        FAKE_REMOVE,
-        FAKE_COMMIT,
-        FAKE_TAKE,
-        FAKE_RENEW,
-        FAKE_RELEASE,
-        FAKE_COLLECT,
-        FAKE_LOOK,
-        FAKE_OPERATIONS
-};
-
-struct fake_store {
-        struct sbx_instance instance; /* what a registry answers with */
-        struct sbx_module module;
-        struct sbx_store_ops ops;
-        struct sbx_memory_store *memory;
-        pthread_mutex_t lock;
-        pthread_cond_t changed;
-        struct fake_operation {
-                unsigned calls;   /* so far */
-                int error;        /* 0: it works */
-                unsigned spared;  /* calls that still work */
-                bool after;       /* what fails is done nevertheless, as where an answer is lost */
-                bool hold;        /* it waits */
-                unsigned waiting; /* calls that do */
-        } operations[FAKE_OPERATIONS];
-};
-
-void fake_store_open(struct fake_store *store);
-void fake_store_close(struct fake_store *store);
-/* After `spared` more calls it fails, until fake_store_heal(). */
-void fake_store_fail(struct fake_store *store, enum fake_store_operation operation, unsigned spared, int error);
-/* The same, but the operation is done. */
-void fake_store_lose_answer(struct fake_store *store, enum fake_store_operation operation, int error);
-void fake_store_heal(struct fake_store *store);
-unsigned fake_store_calls(struct fake_store *store, enum fake_store_operation operation);
-/* Calls wait until fake_store_let_go(), whatever their deadlines are. */
-void fake_store_hold(struct fake_store *store, enum fake_store_operation operation);
-void fake_store_wait_held(struct fake_store *store, enum fake_store_operation operation, unsigned calls);
-void fake_store_let_go(struct fake_store *store, enum fake_store_operation operation);
-
-/* The first blob whose name ends with `suffix`: its name, the caller's; NULL: none does. */
-char *fake_store_find(struct fake_store *store, const char *suffix);
-size_t fake_store_count(struct fake_store *store);
-/* Reads and writes past everything above. */
-struct sbx_buffer;
-void fake_store_read(struct fake_store *store, const char *name, struct sbx_buffer *out);
-void fake_store_write(struct fake_store *store, const char *name, struct sbx_bytes bytes);
-void fake_store_remove(struct fake_store *store, const char *name);
+/* A table over the store that there is. table_close() does not look for guests that are left, as other tables may have
+ * some. */
+void server_open(struct table *server, const char *const *settings);
+void server_close(struct table *server);
+/* What the last result tells of its checkpoint; NULL: nothing. */
+json_t *kept_by(const struct table *table);
