@@ -68,6 +68,10 @@ class _Frozen:
         self._loop = loop
         self._directory = directory
 
+    def detach(self):
+        self._loop.detach()
+        self.descriptors.detach()
+
     def take_up(self):
         self.files.put_back()
         os.chdir(self._directory)
@@ -121,22 +125,23 @@ class Copies:
         self._socket.send(message + text.encode("utf-8", "replace")[:_TEXT_MAX])
 
     def _make(self, request, fds):
-        parts = None if self.frozen is not None else self._look(request["directories"], fds)
+        waiting = self.frozen or self._look(request, fds)
         role = self._maker.copy(fds[_DEATHS])
         if role < 0:
             raise OSError(-role, os.strerror(-role))
         if role == COPY:
-            self._become_copy(request, fds, parts)
+            self._become_copy(fds, waiting)
         if role == MOVED:
             self._session.moved()
         self._tell(_DONE)
 
-    def _look(self, directories, fds):
-        """What a copy has to see to. Busy: there can be none."""
+    def _look(self, request, fds):
+        """What a copy takes up again. Busy, TooMuch: there can be none."""
         session = self._session
+        directories = request["directories"]
         if session.channel.has_more():
             raise Busy("a request is under way")
-        if len(os.listdir("/proc/self/task")) > 1:
+        if os.stat("/proc/self/task").st_nlink > 3:
             raise Busy("it has threads")
         if any(getitimer(kind)[0] for kind in (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)):
             raise Busy("a timer of it runs (signal.setitimer, signal.alarm)")
@@ -147,42 +152,32 @@ class Copies:
         session.streams.flush()
         ignored = {self._socket.fileno(), *fds, *loop.numbers}
         streams = (session.channel.read_fd, 1, 2)
-        return loop, Descriptors(self._standard(streams), ignored, directories), os.getcwd()
+        descriptors = Descriptors(self._standard(streams), ignored, directories)
+        files = KeptFiles(directories, request["max_bytes"], request["max_files"])
+        descriptors.keep(files)
+        return _Frozen(loop, descriptors, files, os.getcwd())
 
     def _standard(self, streams):
         """The control stream, and the pipes behind fds 1 and 2 whatever the session's code made of these."""
         saved = dict(self._session.streams.saved())
         return tuple(saved.get(fd, fd) for fd in streams)
 
-    def _become_copy(self, request, fds, parts):
+    def _become_copy(self, fds, waiting):
         """In the copy: from here on nothing of the original is touched. It does not come back on a failure."""
         original, self._socket = self._socket, socket(AF_UNIX, SOCK_SEQPACKET, 0, move_high(os.dup(fds[_COPIES])))
         original.close()
         try:
             self._session.moved()
-            if parts is None:
-                self.frozen.descriptors.replace_streams(fds)
-                size = self.frozen.files.bytes
-            else:
-                size = self._freeze(request, fds, *parts)
-        except (Busy, TooMuch) as error:
-            self._give_up(_BUSY, str(error))
-        except BaseException as error:  # noqa: BLE001
-            self._give_up(_FAILED, f"{type(error).__name__}: {error}")
-        self._tell(_DONE, size=size)
-
-    def _freeze(self, request, fds, loop, descriptors, directory):
-        files = KeptFiles(request["directories"], request["max_bytes"], request["max_files"])
-        loop.detach()
-        descriptors.detach(fds, files)
-        self.frozen = _Frozen(loop, descriptors, files, directory)
-        return files.bytes
-
-    def _give_up(self, kind, text):
-        try:
-            self._tell(kind, text)
-        finally:
-            os._exit(1)
+            waiting.descriptors.replace_streams(fds)
+            if self.frozen is None:
+                waiting.detach()
+            self.frozen = waiting
+        except BaseException as error:  # noqa: BLE001 - it must not pass for the session
+            try:
+                self._tell(_FAILED, f"{type(error).__name__}: {error}")
+            finally:
+                os._exit(1)
+        self._tell(_DONE, size=waiting.files.bytes)
 
     def thaw(self):
         """The first request of a copy came: it is the session from here on."""

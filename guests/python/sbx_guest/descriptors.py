@@ -4,7 +4,7 @@
 import os
 import stat
 
-from .kept_files import TooMuch, read_whole, write_whole
+from .kept_files import read_whole, write_whole
 
 _REOPEN = ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOFOLLOW | os.O_TMPFILE)
 _PRIVATE = ("/tmp", "/dev/shm")  # where a file without a name can be made  # noqa: S108
@@ -28,18 +28,15 @@ class _File:
         self.mode = stat.S_IMODE(found.st_mode)
         self.content = None
 
-    def detach(self, kept, null):
-        """In the copy: shares it no longer, not even a lock of it. What has no name is kept."""
-        if self.path is None:
-            size = os.fstat(self.fd).st_size
-            kept.take(size)
-            self.content = self._read(size)
-        os.dup2(null, self.fd, False)
-
-    def _read(self, size):
+    def keep(self, files):
+        """What has no name can't be opened again: its content is kept."""
+        if self.path is not None:
+            return
+        size = os.fstat(self.fd).st_size
+        files.take(size)
         fd = os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)  # it may be open for writing alone
         try:
-            return read_whole(fd, size)
+            self.content = read_whole(fd, size)
         finally:
             os.close(fd)
 
@@ -65,12 +62,22 @@ class _File:
             self.content = None
 
 
+def _read_proc(path):
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    parts = []
+    try:
+        while not parts or parts[-1]:
+            parts.append(os.read(fd, 65536))
+    finally:
+        os.close(fd)
+    return b"".join(parts)
+
+
 def _flags(fd):
     """As fcntl's F_GETFL tells, which needs no module this way."""
-    with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
-        for line in file:
-            if line.startswith(b"flags:"):
-                return int(line[6:], 8) & ~os.O_CLOEXEC
+    for line in _read_proc(f"/proc/self/fdinfo/{fd}").splitlines():
+        if line.startswith(b"flags:"):
+            return int(line[6:], 8) & ~os.O_CLOEXEC
     raise Busy(f"descriptor {fd}, of which the kernel tells no flags")
 
 
@@ -129,24 +136,23 @@ class Descriptors:
             raise Busy(f"an open file that can't be opened again ({error.strerror}): {target}") from None
         self._files.append(file)
 
-    def detach(self, new_streams, kept):
-        """In the copy: its own streams instead of those of the original, and no file shared."""
-        for fd, index, inheritable in self._streams:
-            os.dup2(new_streams[index], fd, inheritable)
-        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        try:
-            for file in self._files:
-                try:
-                    file.detach(kept, null)
-                except TooMuch as error:
-                    raise Busy(str(error)) from None
-        finally:
-            os.close(null)
+    def keep(self, files):
+        for file in self._files:
+            file.keep(files)
 
     def replace_streams(self, new_streams):
-        """In a copy of a copy, which shares nothing but the streams."""
+        """In the copy: its own instead of those of the original."""
         for fd, index, inheritable in self._streams:
             os.dup2(new_streams[index], fd, inheritable)
+
+    def detach(self):
+        """In the copy: shares no file, not even a lock of one."""
+        if not self._files:
+            return
+        null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        for file in self._files:
+            os.dup2(null, file.fd, False)
+        os.close(null)
 
     def reopen(self):
         for file in self._files:
@@ -155,8 +161,7 @@ class Descriptors:
 
 def check_memory(directories):
     """Busy: this process shares memory with others, or with a file that changes."""
-    with open("/proc/self/maps", "rb") as file:
-        text = file.read()
+    text = _read_proc("/proc/self/maps")
     at = text.find(b"s ")
     while at >= 0:
         start = text.rfind(b"\n", 0, at) + 1

@@ -83,7 +83,11 @@ class KeptFiles:
                 if len(self._entries) >= max_files:
                     raise TooMuch(f"more than {max_files} files")
                 self._keep(path, found)
-        self.bytes = max_bytes - self.left
+
+    @property
+    def bytes(self):
+        """So much of the maximum is taken."""
+        return self._max_bytes - self.left
 
     def take(self, size):
         """Counts ``size`` bytes against the maximum."""

@@ -9,22 +9,25 @@ _KILL_SECONDS = 2.0
 SIGKILL = 9
 
 
-_FROZEN = b"sbx-frozen\n"  # what a copy of the session's process is called that waits
+_FROZEN = b"(sbx-frozen"  # what a copy of the session's process is called that waits
 
 
 def _others():
-    """Numbers of the other processes, but for process 1 and for copies of the session's process that wait."""
+    """Numbers of the other processes, but for process 1, what it is burying, and copies of this one that wait."""
     own = os.getpid()
     for entry in os.scandir("/proc"):  # as it goes: whoever was started meanwhile comes later in it
         if not entry.name.isdecimal() or int(entry.name) in (1, own):
             continue
         try:
-            with open(f"/proc/{entry.name}/comm", "rb", 0) as file:
-                if file.read(32) == _FROZEN:
-                    continue
+            fd = os.open(f"/proc/{entry.name}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                name, _end, rest = os.read(fd, 512).rpartition(b")")
+            finally:
+                os.close(fd)
         except OSError:
             continue  # gone
-        yield int(entry.name)
+        if not name.endswith(_FROZEN) and not rest.startswith(b" Z 1 "):
+            yield int(entry.name)
 
 
 def has_others(is_init):
