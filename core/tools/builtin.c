@@ -13,10 +13,10 @@
         "\"session_id\":{\"type\":\"string\",\"maxLength\":128,\"default\":\"default\","                               \
         "\"description\":\"Session ID (default: 'default')\"}"
 
-/* The contract is in its first 500 characters: some clients show no more. %s: what the setting session_ttl means. */
+/* The contract is in its first 500 characters: some clients show no more. %s: how long a session stays. */
 #define EXECUTE_PYTHON_DESCRIPTION                                                                                     \
         "Run Python in a sandboxed, stateful session. Variables, imports, functions and files persist between calls "  \
-        "with the same session_id (default: 'default'), also after an error or a time-out; a session %s. Profiles: "   \
+        "with the same session_id (default: 'default'), also after an error or a time-out; %s. Profiles: "             \
         "quick (5 s, 128 MB), default (30 s, 512 MB), analysis (120 s, 2 GB), extended (300 s, 4 GB); timeout "        \
         "overrides the seconds (1 to 300). No network and no files of the host, unless the operator allows them. "     \
         "matplotlib figures come back as images.\n\nReturns what was printed, the value of a last expression, and "    \
@@ -25,8 +25,8 @@
         "session, to which the result links. The working directory is the session's workspace: upload_file puts "      \
         "files there, download_file and list_files read them. An exception is an error result with its traceback. "    \
         "When the code exceeds its time it is interrupted and the variables stay; when it has to be killed, or "       \
-        "crashes, the error says that they are lost, and the session starts clean. Calls of one session run one "      \
-        "after another, those of different sessions in parallel."
+        "crashes, the error says whether they are lost, or which checkpoint the session goes on from. Calls of one "   \
+        "session run one after another, those of different sessions in parallel."
 
 static const char execute_python_schema[] =
         "{\"type\":\"object\",\"properties\":{"
@@ -100,6 +100,32 @@ static const char destroy_session_schema[] =
         "{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\","
         "\"description\":\"Session ID to destroy\"}},\"required\":[\"session_id\"],\"additionalProperties\":false}";
 
+/* A session of which there are states: it has a name, so there is no default that could be meant by mistake. */
+#define NAMED_SESSION                                                                                                  \
+        "\"session_id\":{\"type\":\"string\",\"minLength\":1,\"maxLength\":128,\"description\":\"Session ID\"}"
+#define CHECKPOINT "\"checkpoint\":{\"type\":\"string\",\"maxLength\":200,"
+
+static const char checkpoint_session_schema[] =
+        "{\"type\":\"object\",\"properties\":{" NAMED_SESSION ","
+        "\"label\":{\"type\":\"string\",\"maxLength\":200,"
+        "\"description\":\"What to call it; rollback_session and fork_session take it in place of the ID\"}},"
+        "\"required\":[\"session_id\"],\"additionalProperties\":false}";
+
+static const char list_checkpoints_schema[] = "{\"type\":\"object\",\"properties\":{" NAMED_SESSION "},"
+                                              "\"required\":[\"session_id\"],\"additionalProperties\":false}";
+
+static const char rollback_session_schema[] =
+        "{\"type\":\"object\",\"properties\":{" NAMED_SESSION "," CHECKPOINT
+        "\"description\":\"ID (c7) or label of the checkpoint to go back to\"}},"
+        "\"required\":[\"session_id\",\"checkpoint\"],\"additionalProperties\":false}";
+
+static const char fork_session_schema[] =
+        "{\"type\":\"object\",\"properties\":{" NAMED_SESSION "," CHECKPOINT
+        "\"description\":\"ID (c7) or label of a checkpoint to begin from (default: the session as it is now)\"},"
+        "\"new_session_id\":{\"type\":\"string\",\"maxLength\":128,"
+        "\"description\":\"ID of the new session (default: one is made up)\"}},"
+        "\"required\":[\"session_id\"],\"additionalProperties\":false}";
+
 static const char execute_schema[] = "{\"type\":\"object\",\"properties\":{"
                                      "\"code\":{\"type\":\"string\",\"description\":\"Python code to execute\"}},"
                                      "\"required\":[\"code\"],\"additionalProperties\":false}";
@@ -115,12 +141,14 @@ static const char no_arguments_schema[] = "{\"type\":\"object\",\"properties\":{
 #define ICON_VARIABLES                                                                                                 \
         ICON("M9%204c-4%200-2%208-5%208c3%200%201%208%205%208M15%204c4%200%202%208%205%208c-3%200-1%208-5%208")
 #define ICON_SESSIONS ICON("M4%205h16v5H4zM4%2014h16v5H4z")
+#define ICON_STATES ICON("M6%203v18M6%2012h6a4%204%200%200%200%204-4V5M13%208l3-4%203%204")
 #define ICON_FILES ICON("M6%203h8l4%204v14H6zM14%203v4h4")
 
 #define READS "{\"readOnlyHint\":true,\"openWorldHint\":false}"
 #define RUNS(open)                                                                                                     \
         "{\"readOnlyHint\":false,\"destructiveHint\":true,\"idempotentHint\":false,\"openWorldHint\":" open "}"
 #define WRITES "{\"readOnlyHint\":false,\"destructiveHint\":false,\"idempotentHint\":true,\"openWorldHint\":false}"
+#define ADDS "{\"readOnlyHint\":false,\"destructiveHint\":false,\"idempotentHint\":false,\"openWorldHint\":false}"
 #define OVERWRITES DESTROYS
 #define DESTROYS "{\"readOnlyHint\":false,\"destructiveHint\":true,\"idempotentHint\":true,\"openWorldHint\":false}"
 
@@ -193,8 +221,9 @@ static const struct sbx_tool builtin_tools[] = {
          .title = "List sessions",
          .icons = ICON_SESSIONS,
          .description =
-                 "List all active REPL sessions with metadata including idle time, age, and stored variable names. "
-                 "Never waits for a running execution.",
+                 "List all active REPL sessions with metadata including idle time, age, and stored variable names, and "
+                 "the stored ones, which go on where they were when they are used. Never waits for a running "
+                 "execution.",
          .input_schema = no_arguments_schema,
          .annotations = READS,
          .run = sbx_builtin_list_sessions,
@@ -203,12 +232,60 @@ static const struct sbx_tool builtin_tools[] = {
          .title = "Destroy a session",
          .icons = ICON_SESSIONS,
          .description =
-                 "Destroy a REPL session and free its resources. The 'default' session is reset instead of destroyed. "
-                 "Code that runs in it is cancelled.",
+                 "Destroy a REPL session and free its resources, with its checkpoints and whatever is stored of it. "
+                 "The 'default' session is reset instead of destroyed. Code that runs in it is cancelled.",
          .input_schema = destroy_session_schema,
          .annotations = DESTROYS,
          .run = sbx_builtin_destroy_session,
          .flags = SBX_TOOL_QUICK | SBX_TOOL_CLIENT},
+        {.name = "checkpoint_session",
+         .title = "Checkpoint a session",
+         .icons = ICON_STATES,
+         .description =
+                 "Keep the state of a session as it is now (variables, functions, imports, files) as a checkpoint, to "
+                 "go back to with rollback_session or to branch from with fork_session. Returns its ID, how it was kept "
+                 "(byte-exact, frozen process or portable), and by name what could not be kept. Sessions also make "
+                 "checkpoints by themselves after executions; those go first when there are many.",
+         .input_schema = checkpoint_session_schema,
+         .annotations = ADDS,
+         .run = sbx_builtin_checkpoint_session,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
+        {.name = "list_checkpoints",
+         .title = "List checkpoints",
+         .icons = ICON_STATES,
+         .description =
+                 "List the checkpoints of a session, oldest first: ID, label, the one it was made from, time, size, how "
+                 "it was kept and what it holds. The session goes on from the one that is marked.",
+         .input_schema = list_checkpoints_schema,
+         .annotations = READS,
+         .run = sbx_builtin_list_checkpoints,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
+        {.name = "rollback_session",
+         .title = "Roll back a session",
+         .icons = ICON_STATES,
+         .description =
+                 "Return a session to one of its checkpoints: its variables, functions, imports and files are as they "
+                 "were then, and no code runs again. What it was before is lost unless a checkpoint has it. Says by name "
+                 "what did not come back.",
+         .input_schema = rollback_session_schema,
+         .annotations = DESTROYS,
+         .run = sbx_builtin_rollback_session,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
+        {.name = "fork_session",
+         .title = "Fork a session",
+         .icons = ICON_STATES,
+         .description =
+                 "Make a new session that begins as another one is now, or was at one of its checkpoints, to try "
+                 "something without touching the first. From then on both are sessions of their own. Returns the new "
+                 "session's ID.",
+         .input_schema = fork_session_schema,
+         .annotations = ADDS,
+         .run = sbx_builtin_fork_session,
+         .lane = "session_id",
+         .flags = SBX_TOOL_HEARTBEAT | SBX_TOOL_CLIENT | SBX_TOOL_SESSION},
         {.name = "execute",
          .title = "Execute a Python script",
          .icons = ICON_RUN,
@@ -290,25 +367,28 @@ static const char *run_annotations(const struct sbx_config *config) {
         return entry != NULL && has_no_network(config, entry) ? RUNS("false") : RUNS("true");
 }
 
-/* "ends after 30 idle minutes" */
-static void describe_ttl(const struct sbx_config *config, char *text, size_t size) {
+/* "a session ends after 30 idle minutes" */
+static void describe_stay(const struct sbx_config *config, char *text, size_t size) {
+        const char *store = sbx_config_string(config, "store");
         int64_t ttl_ms = sbx_config_int(config, "session_ttl");
 
-        if (ttl_ms == 0)
-                snprintf(text, size, "stays until it is destroyed");
+        if (store != NULL && store[0] != '\0')
+                snprintf(text, size, "other sessions are stored, and go on in a new server");
+        else if (ttl_ms == 0)
+                snprintf(text, size, "a session stays until it is destroyed");
         else if (ttl_ms % 60000 == 0)
-                snprintf(text, size, "ends after %lld idle minutes", (long long)(ttl_ms / 60000));
+                snprintf(text, size, "a session ends after %lld idle minutes", (long long)(ttl_ms / 60000));
         else
-                snprintf(text, size, "ends after %.3g idle seconds", (double)ttl_ms / 1000);
+                snprintf(text, size, "a session ends after %.3g idle seconds", (double)ttl_ms / 1000);
 }
 
 int sbx_tools_add_builtin(struct sbx_tools *tools, struct sbx_sessions *sessions, const struct sbx_config *config,
                           struct sbx_error *err) {
         _cleanup_buffer_ struct sbx_buffer description = SBX_BUFFER(4096);
-        char ttl[64];
+        char stay[96];
 
-        describe_ttl(config, ttl, sizeof(ttl));
-        if (sbx_buffer_printf(&description, EXECUTE_PYTHON_DESCRIPTION, ttl) < 0)
+        describe_stay(config, stay, sizeof(stay));
+        if (sbx_buffer_printf(&description, EXECUTE_PYTHON_DESCRIPTION, stay) < 0)
                 return SBX_NOMEM(err, ORIGIN);
         for (size_t i = 0; i < sizeof(builtin_tools) / sizeof(builtin_tools[0]); i++) {
                 struct sbx_tool tool = builtin_tools[i];

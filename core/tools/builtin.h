@@ -18,6 +18,10 @@ SBX_BUILTIN(sbx_builtin_set_context);
 SBX_BUILTIN(sbx_builtin_clear_context);
 SBX_BUILTIN(sbx_builtin_list_sessions); /* builtin_sessions.c */
 SBX_BUILTIN(sbx_builtin_destroy_session);
+SBX_BUILTIN(sbx_builtin_checkpoint_session); /* builtin_states.c */
+SBX_BUILTIN(sbx_builtin_list_checkpoints);
+SBX_BUILTIN(sbx_builtin_rollback_session);
+SBX_BUILTIN(sbx_builtin_fork_session);
 SBX_BUILTIN(sbx_builtin_upload_file); /* builtin_files.c */
 SBX_BUILTIN(sbx_builtin_download_file);
 SBX_BUILTIN(sbx_builtin_list_files);
@@ -30,3 +34,10 @@ SBX_BUILTIN(sbx_builtin_list_files);
 int sbx_builtin_session_id(json_t *arguments, const char **ret_id, struct sbx_error *err);
 /* A result of one text block. -ENOMEM. */
 int sbx_builtin_text(bool is_error, const char *text, json_t **ret_result, struct sbx_error *err);
+
+/* ---- builtin_states.c: parts of texts; 0 or -ENOMEM ---- */
+
+/* "gen (generator: it can't be saved), s (socket)": the first of a list of {"name", "type", "reason"}, and how many
+ * more there are. `only` NULL: of all; else of those that have it as a true member. */
+int sbx_builtin_add_left_out(const json_t *list, const char *only, struct sbx_buffer *out);
+int sbx_builtin_add_size(uint64_t bytes, struct sbx_buffer *out); /* "12 KB" */

@@ -5,9 +5,11 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "tools/builtin.h"
 #include "tools/content.h"
 
 #define ORIGIN "tools"
+#define CHECKPOINT_MAX ((size_t)1 << 20) /* bytes of its JSON, which the session made */
 #define UNBOUNDED (SIZE_MAX / 2)
 
 /* ---- text ---- */
@@ -141,13 +143,24 @@ static int build_text(const struct sbx_result *result, bool fresh, bool script, 
 
 /* ---- the whole ---- */
 
-static json_t *make_facts(const struct sbx_result *result) {
-        return json_pack("{s:{s:s, s:s, s:f, s:f, s:I, s:s, s:s?, s:I}}", "snipara-sandbox/execution", "end",
-                         sbx_end_name(result->end), "state", sbx_state_name(result->state), "duration_ms",
+static json_t *make_facts(const struct sbx_result *result, json_t *checkpoint) {
+        return json_pack("{s:{s:s, s:s, s:f, s:f, s:I, s:s, s:s?, s:I, s:s?, s:s?, s:O?}}", "snipara-sandbox/execution",
+                         "end", sbx_end_name(result->end), "state", sbx_state_name(result->state), "duration_ms",
                          (double)(result->duration_ns / 1000) / 1000, "cpu_ms", (double)(result->cpu_ns / 1000) / 1000,
                          "memory_peak_bytes", (json_int_t)result->memory_peak_bytes, "session_id",
                          result->session_id != NULL ? result->session_id : "", "isolation", result->isolation,
-                         "dropped_bytes", (json_int_t)(result->stdout_dropped_bytes + result->stderr_dropped_bytes));
+                         "dropped_bytes", (json_int_t)(result->stdout_dropped_bytes + result->stderr_dropped_bytes),
+                         "notice", result->notice, "notice_kind", result->notice_kind, "checkpoint", checkpoint);
+}
+
+/* NULL: there is none. */
+static json_t *parse_checkpoint(const struct sbx_result *result) {
+        json_t *checkpoint = NULL;
+
+        if (result->checkpoint != NULL)
+                (void)sbx_json_parse((struct sbx_bytes){result->checkpoint, strlen(result->checkpoint)}, CHECKPOINT_MAX,
+                                     "checkpoint", &checkpoint, NULL);
+        return checkpoint;
 }
 
 /* What the block leaves out is there whole, if the session can keep it. */
@@ -160,6 +173,21 @@ static int add_text(struct sbx_bytes text, struct sbx_keep *keep, json_t *conten
         return r < 0 ? r : 0;
 }
 
+/* What the session could not keep of its state, as far as earlier results have not said so: a block of its own, for
+ * clients alone. What models of runs see is to be the same when a run is repeated. */
+static int add_unkept(const json_t *checkpoint, json_t *content) {
+        const char *reason = json_string_value(json_object_get(checkpoint, "reason"));
+        _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(UNBOUNDED), names = SBX_BUFFER(UNBOUNDED);
+        int r = sbx_builtin_add_left_out(json_object_get(checkpoint, "unsaved"), "new", &names);
+
+        if (r == 0 && names.size > 0)
+                r = sbx_buffer_printf(&text, "[If this session has to be restored, it will be without %s]", names.data);
+        if (r == 0 && reason != NULL && json_is_true(json_object_get(checkpoint, "reason_new")))
+                r = sbx_buffer_printf(&text, "%s[This session's state is not kept: %s]", text.size > 0 ? "\n" : "",
+                                      reason);
+        return r < 0 || text.size == 0 ? r : sbx_content_add_text(content, sbx_buffer_bytes(&text));
+}
+
 int sbx_render_result(const struct sbx_result *result, bool fresh, bool script, json_t **ret_result,
                       struct sbx_error *err) {
         return sbx_render_kept(result, fresh, script, NULL, ret_result, err);
@@ -169,6 +197,7 @@ int sbx_render_kept(const struct sbx_result *result, bool fresh, bool script, st
                     json_t **ret_result, struct sbx_error *err) {
         _cleanup_buffer_ struct sbx_buffer text = SBX_BUFFER(UNBOUNDED);
         _cleanup_json_ json_t *content = sbx_content_new(result->end != SBX_END_OK);
+        _cleanup_json_ json_t *checkpoint = parse_checkpoint(result);
         int r = build_text(result, fresh, script, &text);
 
         if (content == NULL)
@@ -177,7 +206,9 @@ int sbx_render_kept(const struct sbx_result *result, bool fresh, bool script, st
                 r = add_text(sbx_buffer_bytes(&text), keep, content);
         if (r == 0)
                 r = sbx_render_displays(result, keep, content);
-        if (r == 0 && json_object_set_new(content, "_meta", make_facts(result)) < 0)
+        if (r == 0 && keep != NULL)
+                r = add_unkept(checkpoint, content);
+        if (r == 0 && json_object_set_new(content, "_meta", make_facts(result, checkpoint)) < 0)
                 r = -ENOMEM;
         if (r < 0)
                 return sbx_error_set(err, r, ORIGIN, NULL, "can't make the result: %s", SBX_ERRNO_TEXT(r));

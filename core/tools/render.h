@@ -25,7 +25,8 @@ struct sbx_keep {
         unsigned links; /* so far */
 };
 /* The same, and what the result shows in part or not at all, and every image, is kept, and linked to right behind the
- * place where it is shown. `keep` NULL: nothing is. */
+ * place where it is shown; and a last text says what of the session's state could not be kept, where that is news.
+ * `keep` NULL: neither. */
 int sbx_render_kept(const struct sbx_result *result, bool fresh, bool script, struct sbx_keep *keep,
                     json_t **ret_result, struct sbx_error *err);
 

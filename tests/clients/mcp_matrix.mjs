@@ -243,6 +243,26 @@ const scenarios = {
     await assert.rejects(connection.call("no_such_tool"), (error) => error.code === -32602);
   },
 
+  async "a session is kept, goes back, and branches"({ connection }) {
+    const session = { session_id: "states" };
+    await python(connection, "a = 'first'", session);
+    const kept = await ok(connection, "checkpoint_session", { ...session, label: "before" });
+    assert.equal(kept.structuredContent.label, "before");
+    assert.ok(textOf(kept).includes(kept.structuredContent.id));
+    await python(connection, "a = 'second'", session);
+    const forked = await ok(connection, "fork_session", { ...session, new_session_id: "states-2" });
+    assert.equal(forked.structuredContent.session_id, "states-2");
+    await ok(connection, "rollback_session", { ...session, checkpoint: "before" });
+    assert.match(await python(connection, "a", session), /'first'/);
+    assert.match(await python(connection, "a", { session_id: "states-2" }), /'second'/);
+    const { structuredContent: listed } = await ok(connection, "list_checkpoints", session);
+    assert.ok(listed.checkpoints.some(({ label, id }) => label === "before" && id === kept.structuredContent.id));
+    const refused = await connection.call("rollback_session", { ...session, checkpoint: "never made" });
+    assert.equal(refused.isError, true);
+    for (const session_id of ["states", "states-2"])
+      await ok(connection, "destroy_session", { session_id });
+  },
+
   async "a session is destroyed"({ connection }) {
     await python(connection, "a = 1", { session_id: "short-lived" });
     await ok(connection, "destroy_session", { session_id: "short-lived" });

@@ -28,7 +28,7 @@ test("the handshake names the server and its tools", async () => {
   assert.equal(nextCursor, undefined);
   const names = tools.map((tool) => tool.name);
   for (const name of ["execute_python", "execute", "get_repl_context", "set_repl_context", "clear_repl_context",
-    "list_sessions", "destroy_session"])
+    "list_sessions", "destroy_session", "checkpoint_session", "list_checkpoints", "rollback_session", "fork_session"])
     assert.ok(names.includes(name), `${name} is missing among ${names}`);
   for (const tool of tools) {
     assert.equal(tool.inputSchema.type, "object");

@@ -13,7 +13,8 @@ from tap import main  # noqa: E402
 from cli_case import PROGRAM, Case, environment  # noqa: E402
 
 CLIENT_TOOLS = ["execute_python", "get_repl_context", "set_repl_context", "clear_repl_context", "list_sessions",
-                "destroy_session", "execute", "upload_file", "download_file", "list_files"]
+                "destroy_session", "checkpoint_session", "list_checkpoints", "rollback_session", "fork_session", "execute",
+                "upload_file", "download_file", "list_files"]
 PROJECT_TOOLS = {"file_read", "file_list"}
 
 

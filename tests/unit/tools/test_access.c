@@ -233,10 +233,12 @@ static void test_submitted(void **state) {
 /* The built-in ones, over fake guests: code calls no tool that waits for the turn that the code itself has. */
 static void test_builtin(void **state) {
         static const char *const never[] = {
-                "execute_python", "get_repl_context", "set_repl_context", "clear_repl_context", "destroy_session",
-                "list_sessions",  "execute",          "upload_file",      "download_file"};
-        static const char *const clients_alone[] = {"destroy_session", "list_sessions", "execute", "upload_file",
-                                                    "download_file"};
+                "execute_python",   "get_repl_context", "set_repl_context", "clear_repl_context", "destroy_session",
+                "list_sessions",    "execute",          "upload_file",      "download_file",      "checkpoint_session",
+                "list_checkpoints", "rollback_session", "fork_session"};
+        static const char *const clients_alone[] = {"destroy_session",  "list_sessions",    "execute",
+                                                    "upload_file",      "download_file",    "checkpoint_session",
+                                                    "list_checkpoints", "rollback_session", "fork_session"};
         static const struct sbx_logger logger = {.level = SBX_LOG_ERROR};
         struct sbx_tools *tools = NULL;
         struct table table;

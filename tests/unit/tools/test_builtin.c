@@ -46,9 +46,10 @@ static bool is_error(const struct bench *bench) {
 
 static void test_list(void **state) {
         static const char *const names[] = {
-                "execute_python",     "execute_code",  "execute_bash",    "get_repl_context", "set_repl_context",
-                "clear_repl_context", "list_sessions", "destroy_session", "execute",          "upload_file",
-                "download_file",      "list_files"};
+                "execute_python",     "execute_code",  "execute_bash",    "get_repl_context",   "set_repl_context",
+                "clear_repl_context", "list_sessions", "destroy_session", "checkpoint_session", "list_checkpoints",
+                "rollback_session",   "fork_session",  "execute",         "upload_file",        "download_file",
+                "list_files"};
         struct bench bench;
         _cleanup_buffer_ struct sbx_buffer out = SBX_BUFFER(1 << 20);
         _cleanup_json_ json_t *list = NULL;
@@ -58,7 +59,7 @@ static void test_list(void **state) {
         bench_open(&bench, NULL);
         assert_int_equal(sbx_tools_list(bench.tools, &out, &bench.table.err), 0);
         assert_int_equal(sbx_json_parse(sbx_buffer_bytes(&out), 1 << 20, "list", &list, &bench.table.err), 0);
-        assert_int_equal(json_array_size(list), 12);
+        assert_int_equal(json_array_size(list), sizeof(names) / sizeof(names[0]));
         json_array_foreach (list, index, tool) {
                 const json_t *schema = json_object_get(tool, "inputSchema");
 
@@ -73,15 +74,14 @@ static void test_list(void **state) {
 }
 
 /* What an agent must know stands where every client shows it. */
-static void test_contract_comes_first(void **state) {
-        static const char *const parts[] = {"persist between calls", "ends after 30 idle minutes", "128 MB",
-                                            "No network", "images"};
+static void check_contract(const char *const *settings, const char *stay) {
+        const char *const parts[] = {"persist between calls", stay, "128 MB", "No network", "images"};
         struct bench bench;
         _cleanup_buffer_ struct sbx_buffer out = SBX_BUFFER(1 << 20);
         _cleanup_json_ json_t *list = NULL;
         char beginning[501];
 
-        bench_open(&bench, NULL);
+        bench_open(&bench, settings);
         assert_int_equal(sbx_tools_list(bench.tools, &out, &bench.table.err), 0);
         assert_int_equal(sbx_json_parse(sbx_buffer_bytes(&out), 1 << 20, "list", &list, &bench.table.err), 0);
         snprintf(beginning, sizeof(beginning), "%s",
@@ -89,6 +89,11 @@ static void test_contract_comes_first(void **state) {
         for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
                 assert_contains(beginning, parts[i]);
         bench_close(&bench);
+}
+
+static void test_contract_comes_first(void **state) {
+        check_contract(NULL, "are stored, and go on in a new server");
+        check_contract((const char *const[]){"store=", NULL}, "ends after 30 idle minutes");
 }
 
 static void test_execute_python(void **state) {
@@ -199,11 +204,15 @@ static void test_context(void **state) {
 
 static void test_sessions(void **state) {
         struct bench bench;
+        const json_t *facts;
 
         bench_open(&bench, NULL);
         assert_string_equal(call(&bench, "list_sessions", "{}"),
                             "Active sessions (1):\nTrust level: sandboxed\n\n  - default: idle 0s, age 0s, "
                             "environment: local (not started)");
+        facts = json_object_get(bench.result, "structuredContent");
+        assert_int_equal(json_array_size(json_object_get(facts, "sessions")), 1);
+        assert_true(json_is_array(json_object_get(facts, "stored")));
         call(&bench, "execute_python", "{\"code\":\"name x\",\"session_id\":\"s\"}");
         assert_contains(call(&bench, "list_sessions", ""),
                         "\n  - s: idle 0s, age 0s, context: ['x'], environment: local (fake)");
@@ -239,15 +248,19 @@ static bool hint(struct bench *bench, const char *name, const char *hint) {
 }
 
 static void test_annotations(void **state) {
-        static const char *const reads[] = {"get_repl_context", "list_sessions", "download_file", "list_files"};
-        static const char *const destroys[] = {"clear_repl_context", "destroy_session", "upload_file"};
+        static const char *const reads[] = {"get_repl_context", "list_sessions", "download_file", "list_files",
+                                            "list_checkpoints"};
+        static const char *const destroys[] = {"clear_repl_context", "destroy_session", "upload_file",
+                                               "rollback_session"};
         static const char *const executes[] = {"execute_python", "execute"};
         struct bench bench;
 
         bench_open(&bench, NULL);
-        for (size_t i = 0; i < 4; i++)
+        for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
                 assert_true(hint(&bench, reads[i], "readOnlyHint"));
-        for (size_t i = 0; i < 3; i++) {
+        assert_false(hint(&bench, "checkpoint_session", "destructiveHint"));
+        assert_false(hint(&bench, "fork_session", "destructiveHint"));
+        for (size_t i = 0; i < sizeof(destroys) / sizeof(destroys[0]); i++) {
                 assert_true(hint(&bench, destroys[i], "destructiveHint"));
                 assert_true(hint(&bench, destroys[i], "idempotentHint"));
         }
@@ -440,7 +453,7 @@ static void test_images_are_kept(void **state) {
         _cleanup_json_ json_t *list = NULL;
         struct bench bench;
 
-        bench_open(&bench, NULL);
+        bench_open(&bench, (const char *const[]){"store=", NULL});
         call(&bench, "execute_python", "{\"code\":\"plot 6\",\"session_id\":\"s\"}");
         assert_int_equal(json_array_size(json_object_get(bench.result, "content")), 1 + 4 * 2 + 2 + 1);
         assert_string_equal(member(&bench, 1, "type"), "image"); /* behind the value */

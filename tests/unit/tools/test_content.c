@@ -135,6 +135,59 @@ static void test_ends(void **state) {
         }
 }
 
+static json_t *render_kept(const struct sbx_result *result) {
+        struct sbx_keep keep = {.session_id = "s"};
+        struct sbx_error err = {0};
+        json_t *rendered = NULL;
+
+        assert_int_equal(sbx_render_kept(result, false, false, &keep, &rendered, &err), 0);
+        return rendered;
+}
+
+/* What a session could not keep is said once, to clients alone; the facts are there in any case. */
+static void test_checkpoint(void **state) {
+        struct sbx_result result = {
+                .value = "1",
+                .notice = "It goes on from its stored state.",
+                .notice_kind = "resumed",
+                .checkpoint =
+                        "{\"id\":\"c2\",\"mechanism\":\"portable\",\"durable\":true,\"unsaved\":["
+                        "{\"name\":\"old\",\"type\":\"socket\",\"reason\":\"told before\"},"
+                        "{\"name\":\"rows\",\"type\":\"generator\",\"reason\":\"it can't be\\nsaved\",\"new\":true}]}"};
+        _cleanup_json_ json_t *client = render_kept(&result), *model = render(&result, false, false), *again = NULL;
+        const json_t *facts = json_object_get(json_object_get(model, "_meta"), "snipara-sandbox/execution");
+
+        assert_string_equal(text_of(client, 0), "[It goes on from its stored state.]\n1");
+        assert_string_equal(text_of(client, 1),
+                            "[If this session has to be restored, it will be without rows (generator: it can't be)]");
+        assert_int_equal(json_array_size(json_object_get(model, "content")), 1);
+        assert_string_equal(json_string_value(json_object_get(facts, "notice_kind")), "resumed");
+        assert_string_equal(json_string_value(json_object_get(json_object_get(facts, "checkpoint"), "id")), "c2");
+        assert_int_equal(json_array_size(json_object_get(json_object_get(facts, "checkpoint"), "unsaved")), 2);
+        assert_null(json_object_get(client, "structuredContent")); /* some clients show it instead of the text */
+        result.checkpoint = "{\"id\":null,\"durable\":false,\"reason\":\"the disk is full\",\"reason_new\":true}";
+        again = render_kept(&result);
+        assert_string_equal(text_of(again, 1), "[This session's state is not kept: the disk is full]");
+}
+
+static void test_no_checkpoint(void **state) {
+        static const char *const silent[] = {NULL,
+                                             "",
+                                             "no JSON",
+                                             "[]",
+                                             "{}",
+                                             "{\"id\":\"c1\",\"unsaved\":7}",
+                                             "{\"id\":null,\"reason\":\"as before\"}",
+                                             "{\"unsaved\":[{\"name\":\"a\"},7,null]}"};
+
+        for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++) {
+                struct sbx_result result = {.value = "1", .checkpoint = silent[i]};
+                _cleanup_json_ json_t *rendered = render_kept(&result);
+
+                assert_int_equal(json_array_size(json_object_get(rendered, "content")), 1);
+        }
+}
+
 static void test_dropped_output(void **state) {
         struct sbx_result result = {.stdout_text = BYTES("abc"), .stdout_dropped_bytes = 12345};
         _cleanup_json_ json_t *rendered = render(&result, false, false);
@@ -189,6 +242,8 @@ int main(void) {
                 cmocka_unit_test(test_no_output),
                 cmocka_unit_test(test_exception),
                 cmocka_unit_test(test_ends),
+                cmocka_unit_test(test_checkpoint),
+                cmocka_unit_test(test_no_checkpoint),
                 cmocka_unit_test(test_dropped_output),
                 cmocka_unit_test(test_long_output_keeps_its_ends),
                 cmocka_unit_test(test_displays),
