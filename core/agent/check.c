@@ -9,6 +9,7 @@
 
 #define CHECK_TIMEOUT_MS 120000u
 #define ANSWER_NAME "answer"
+#define CHECKPOINT_MAX ((size_t)1 << 20) /* bytes of what a result says of the session's checkpoint */
 
 void sbx_check_clear(struct sbx_check *check) {
         free(check->end);
@@ -88,7 +89,8 @@ static double milliseconds(uint64_t ns) {
 
 static json_t *make_record(const struct sbx_place *place, const char *code, const char *answer,
                            const struct sbx_result *result, json_t *text, const char *timestamp) {
-        return json_pack(
+        _cleanup_json_ json_t *checkpoint = NULL;
+        json_t *record = json_pack(
                 "{s:s, s:s, s:{s:s, s:i}, s:s, s:s, s:s, s:s, s:s, s:s, s:O, s:i, s:s, s:f, s:{s:b, s:I, s:f, s:s?}}",
                 "type", "execution", "name", "check", "arguments", "code", code, "timeout",
                 (int)(CHECK_TIMEOUT_MS / 1000), "answer", answer, "principal", place->run->session_principal,
@@ -98,6 +100,15 @@ static json_t *make_record(const struct sbx_place *place, const char *code, cons
                 result->stdout_dropped_bytes + result->stderr_dropped_bytes > 0, "memory_peak_bytes",
                 (json_int_t)result->memory_peak_bytes, "cpu_time_ms", milliseconds(result->cpu_ns), "isolation",
                 result->isolation);
+
+        if (result->checkpoint != NULL)
+                (void)sbx_json_parse((struct sbx_bytes){result->checkpoint, strlen(result->checkpoint)}, CHECKPOINT_MAX,
+                                     "checkpoint", &checkpoint, NULL);
+        if (record != NULL && sbx_record_checkpoint(record, checkpoint) < 0) {
+                json_decref(record);
+                return NULL;
+        }
+        return record;
 }
 
 /* An end that came of the run's own end says nothing of the answer. */

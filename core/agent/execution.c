@@ -186,6 +186,14 @@ static int execute(struct effort *effort, json_t **ret_result, struct sbx_error 
         return r;
 }
 
+int sbx_record_checkpoint(json_t *record, const json_t *checkpoint) {
+        json_t *id = json_object_get(checkpoint, "id");
+
+        return json_is_string(id) && json_is_true(json_object_get(checkpoint, "durable"))
+                       ? json_object_set(record, "checkpoint", id)
+                       : 0;
+}
+
 static json_t *make_record(const struct effort *effort, json_t *result) {
         const json_t *facts = json_object_get(json_object_get(result, "_meta"), "snipara-sandbox/execution");
         bool execution = effort->effect == EFFECT_EXECUTION;
@@ -204,6 +212,8 @@ static json_t *make_record(const struct effort *effort, json_t *result) {
                 if (member != NULL)
                         r = json_object_set(record, members[i], member);
         }
+        if (r == 0 && execution)
+                r = sbx_record_checkpoint(record, json_object_get(facts, "checkpoint"));
         if (r == 0 && changes_session(effort->name))
                 r = json_object_set_new(record, "session", json_true());
         if (r < 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sessions of a resumed run: its recorded executions run again, in order, with the calls that their code makes
- * answered from the journal. So the variables are there again, and nothing outside of the sandbox is done twice. */
-#include "agent/run.h"
+/* The sessions of a resumed run: as the store has them, where it does; else the recorded executions run again, in
+ * order, with the calls that their code makes answered from the journal. So the variables are there again, and nothing
+ * outside of the sandbox is done twice. */
+#include "agent/restore.h"
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -11,7 +12,7 @@
 
 struct restoring {
         struct sbx_run *run;
-        json_t *lost; /* {"principal session": key of the last execution that lost the session's state} */
+        json_t *since; /* {"principal session": key of the last record that need not be done again} */
         unsigned again, different;
         struct sbx_error *err;
 };
@@ -117,38 +118,29 @@ static bool in_session(const json_t *record) {
         return !execution || strcmp(text_in(record, "name"), "execute") != 0;
 }
 
-static int session_name(const json_t *record, char *ret_name, size_t size) {
+bool sbx_restore_needs(struct sbx_run *run, const json_t *record, char ret_name[SBX_RESTORE_NAME_SIZE]) {
         const char *id = text_in(record, "session_id");
-        int length = snprintf(ret_name, size, "%s %s", text_in(record, "principal"),
-                              id[0] != '\0' ? id : SBX_SESSION_DEFAULT);
+        int length;
 
-        return length > 0 && (size_t)length < size ? 0 : -ENAMETOOLONG;
-}
-
-/* What came before the loss of a session's state is not worth doing again. */
-static int note_lost(void *data, const char *key, const json_t *record) {
-        struct restoring *restoring = data;
-        char name[2 * SBX_JOURNAL_KEY_MAX];
-
-        if (strcmp(text_in(record, "type"), "execution") != 0 ||
-            strcmp(text_in(record, "state"), sbx_state_name(SBX_STATE_LOST)) != 0 ||
-            session_name(record, name, sizeof(name)) < 0)
-                return 0;
-        return json_object_set_new(restoring->lost, name, json_string(key)) < 0 ? -ENOMEM : 0;
-}
-
-static bool is_needed(struct restoring *restoring, const char *key, const json_t *record) {
-        char name[2 * SBX_JOURNAL_KEY_MAX];
-        const char *lost;
-
-        if (!in_session(record) || is_over(restoring->run, text_in(record, "principal")) ||
-            session_name(record, name, sizeof(name)) < 0)
+        if (!in_session(record) || is_over(run, text_in(record, "principal")))
                 return false;
-        lost = json_string_value(json_object_get(restoring->lost, name));
-        if (lost == NULL)
+        length = snprintf(ret_name, SBX_RESTORE_NAME_SIZE, "%s %s", text_in(record, "principal"),
+                          id[0] != '\0' ? id : SBX_SESSION_DEFAULT);
+        return length > 0 && length < SBX_RESTORE_NAME_SIZE;
+}
+
+/* What came before the loss of a session's state is not worth doing again; nor is what a stored state holds. */
+static bool is_needed(struct restoring *restoring, const char *key, const json_t *record) {
+        char name[SBX_RESTORE_NAME_SIZE];
+        const char *since;
+
+        if (!sbx_restore_needs(restoring->run, record, name))
+                return false;
+        since = json_string_value(json_object_get(restoring->since, name));
+        if (since == NULL)
                 return true;
-        if (strcmp(lost, key) == 0)
-                json_object_del(restoring->lost, name); /* what comes after it is needed */
+        if (strcmp(since, key) == 0)
+                json_object_del(restoring->since, name); /* what comes after it is needed */
         return false;
 }
 
@@ -247,15 +239,22 @@ static int restore_one(void *data, const char *key, const json_t *record) {
                                                                  : call_again(restoring, key, record);
 }
 
-static int restore(struct sbx_run *run, struct sbx_error *err) {
-        _cleanup_json_ json_t *lost = json_object();
-        struct restoring restoring = {.run = run, .lost = lost, .err = err};
-        int r = sbx_variables_load(run, err);
+/* Texts that the run began with: in its own session, unless that came back with them. */
+static int load_variables(struct sbx_run *run, const json_t *given, struct sbx_error *err) {
+        char name[SBX_RESTORE_NAME_SIZE];
 
-        if (lost == NULL)
-                return SBX_NOMEM(err, SBX_AGENT_ORIGIN);
+        snprintf(name, sizeof(name), "%s %s", run->session_principal, SBX_SESSION_DEFAULT);
+        return json_object_get(given, name) == NULL ? sbx_variables_load(run, err) : 0;
+}
+
+static int restore(struct sbx_run *run, struct sbx_error *err) {
+        __attribute__((cleanup(sbx_restored_clear))) struct sbx_restored restored = {0};
+        struct restoring restoring = {.run = run, .err = err};
+        int r = sbx_restore_states(run, &restored, err);
+
+        restoring.since = restored.since;
         if (r == 0)
-                r = sbx_journal_each(run->journal, note_lost, &restoring);
+                r = load_variables(run, restored.given, err);
         if (r == 0)
                 r = sbx_journal_each(run->journal, restore_one, &restoring);
         if (r < 0)

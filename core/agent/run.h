@@ -188,9 +188,12 @@ int sbx_tool_calls_run(const struct sbx_place *turn, const struct sbx_answer *an
  * that it executes may call back. */
 int sbx_run_tool(const struct sbx_place *place, const char *name, json_t *arguments, enum sbx_tool_caller caller,
                  json_t **ret_result, struct sbx_error *err);
+/* Notes in the record of an execution which stored checkpoint the session made after it; `checkpoint` is that of its
+ * result, NULL: none. 0 or -1. */
+int sbx_record_checkpoint(json_t *record, const json_t *checkpoint);
 /* Brings the run's sessions to where the journal left them, before the first execution of a resumed run that is not in
- * it: runs the recorded executions again, in order, their calls answered from the journal; says so in a notice, and
- * which of them ended otherwise. Does nothing the second time. */
+ * it: takes what the store has of them, and runs what is recorded and not in it again, in order, calls answered from
+ * the journal; says in notices what was done, and which executions ended otherwise. Does nothing the second time. */
 int sbx_run_restore_sessions(struct sbx_run *run, struct sbx_error *err);
 
 /* ---- code_calls.c: what code in a session calls back: llm_query, llm_batch, FINAL, FINAL_VAR, tools ---- */

@@ -94,6 +94,14 @@ static enum sbx_run_end end_of_failure(int code) {
         return code == -ECANCELED ? SBX_RUN_CANCELLED : code == -ETIMEDOUT ? SBX_RUN_TIMEOUT : SBX_RUN_FAILED;
 }
 
+/* A run that can be resumed will want them again. */
+static void end_sessions(struct sbx_run *run, enum sbx_run_end end) {
+        if (end == SBX_RUN_OK || run->runs->directory == NULL)
+                sbx_sessions_destroy_all(run->parts->sessions, run->session_principal);
+        else
+                sbx_sessions_suspend_all(run->parts->sessions, run->session_principal);
+}
+
 static int go_on(struct sbx_prepared *prepared, json_t **ret_result, struct sbx_error *err) {
         struct sbx_run *run = &prepared->run;
         _cleanup_json_ json_t *result = json_object();
@@ -113,7 +121,7 @@ static int go_on(struct sbx_prepared *prepared, json_t **ret_result, struct sbx_
                 if (r < 0 && err != NULL && err->code == 0)
                         *err = problem;
         }
-        sbx_sessions_destroy_all(run->parts->sessions, run->session_principal);
+        end_sessions(run, end);
         if (r == 0)
                 r = sbx_result_complete(run, end, &problem, result, err);
         if (r < 0)

@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from tap import main  # noqa: E402
+from tap import main, skip  # noqa: E402
 from cli_case import Terminal  # noqa: E402
 from run_case import KEY, RunCase  # noqa: E402
 
@@ -83,7 +83,8 @@ class Survey(RunCase):
             self.assertIn(name, system)
         names = {tool["function"]["name"] for tool in first["tools"]}
         self.assertLessEqual({"execute_python", "file_read", "file_list", "snipara_sub_complete"}, names)
-        self.assertTrue(names.isdisjoint({"destroy_session", "snipara_agent_run", "execute", "upload_file"}), names)
+        self.assertTrue(names.isdisjoint({"destroy_session", "rollback_session", "fork_session", "snipara_agent_run", "execute",
+                                          "upload_file"}), names)
 
     def test_anthropic(self):
         """The same over Anthropic's Messages API."""
@@ -328,6 +329,11 @@ export async function answer(request, { turn, argument }) {
         self.assertEqual(len(self.requests()), 2)
         return run_id
 
+    def need_store(self):
+        done = self.run_cli("sessions", "list")
+        if "does not exist" in done.stderr:
+            skip(f"no store here: {done.stderr.strip()}")
+
     def check(self, signal_number):
         run_id = self.start_and_wait(signal_number)
         result = self.result("run", "--resume", run_id[:8])
@@ -346,6 +352,53 @@ export async function answer(request, { turn, argument }) {
 
     def test_after_ctrl_c(self):
         self.check(signal.SIGINT)
+
+    def test_variables_come_from_the_store(self):
+        """What was drawn at random in the first life is there in the second: no code ran again."""
+        self.need_store()
+        waits = self.project / "waits"
+        waits.touch()
+        self.write("waits.mjs", """
+import { existsSync, rmSync } from "node:fs";
+export async function answer(request, { turn, argument }) {
+  if (turn === 2 && existsSync(argument)) { rmSync(argument); await new Promise(() => {}); }
+  const code = ["import secrets; token = secrets.token_hex(8); token", "times = globals().get('times', 0) + 1; token",
+                "print(token, times)"][turn];
+  return turn < 3 ? { toolCalls: [{ name: "execute_python", arguments: { code } }] } : { content: "the answer" };
+}
+""")
+        for number in (signal.SIGKILL, signal.SIGINT):
+            waits.touch()
+            self.model(self.project / "waits.mjs", waits)
+            process = self.popen("run", "--events", "go")
+            self.addCleanup(process.kill)
+            run_id = json.loads(process.stderr.readline())["trajectory_id"]
+            while waits.exists() and process.poll() is None:
+                time.sleep(0.01)
+            process.send_signal(number)
+            process.communicate(timeout=60)
+            token = self.requests()[-1]["body"]["messages"][-1]["content"].strip("'")
+            self.assertRegex(token, "^[0-9a-f]{16}$")
+            stored = json.loads(self.ok("sessions", "list", "--json", "--principal", f"run:{run_id}").stdout)
+            self.assertEqual([session["id"] for session in stored], ["default"])
+            result = self.result("run", "--resume", run_id)
+            self.assertEqual(result["response"], "the answer")
+            last = self.requests()[-1]["body"]["messages"][-1]["content"]
+            self.assertEqual(last.splitlines()[-1], f"{token} 1")
+            self.assertTrue(any("goes on from what was stored" in notice for notice in result["notices"]), result["notices"])
+            self.assertFalse(any("executions again" in notice for notice in result["notices"]), result["notices"])
+            stored = json.loads(self.ok("sessions", "list", "--json", "--all").stdout)
+            self.assertEqual(stored, [])  # the run has its answer
+
+    def test_without_what_was_stored(self):
+        """Then its code runs again, and the result says so."""
+        self.need_store()
+        run_id = self.start_and_wait(signal.SIGKILL)
+        self.ok("sessions", "delete", "--principal", f"run:{run_id}", "default")
+        result = self.result("run", "--resume", run_id)
+        self.assertIn("10", self.requests()[-1]["body"]["messages"][-1]["content"])
+        self.assertTrue(any("no state of session 'default'" in notice for notice in result["notices"]), result["notices"])
+        self.assertTrue(any("executions again" in notice for notice in result["notices"]), result["notices"])
 
     def test_a_run_that_goes_on_is_not_resumed_twice(self):
         waits = self.project / "asked"

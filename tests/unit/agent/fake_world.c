@@ -16,17 +16,11 @@
 
 /* ---- sessions ---- */
 
-struct session {
-        char principal[160], id[64];
-        int64_t n;
-        json_t *texts;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects the sessions' table */
-static struct session *sessions[SESSIONS_MAX];
+static struct world_session *sessions[SESSIONS_MAX];
 static const struct sbx_config *sessions_config;
 
-static struct session *session_of(const char *principal, const char *id, bool make) {
+struct world_session *world_session(const char *principal, const char *id, bool make) {
         size_t free_place = SESSIONS_MAX;
 
         if (id == NULL)
@@ -42,7 +36,7 @@ static struct session *session_of(const char *principal, const char *id, bool ma
         }
         if (!make || free_place == SESSIONS_MAX)
                 return NULL;
-        sessions[free_place] = calloc(1, sizeof(struct session));
+        sessions[free_place] = calloc(1, sizeof(struct world_session));
         snprintf(sessions[free_place]->principal, sizeof(sessions[0]->principal), "%s", principal);
         snprintf(sessions[free_place]->id, sizeof(sessions[0]->id), "%s", id);
         sessions[free_place]->texts = json_object();
@@ -56,6 +50,11 @@ static void end_session(size_t index) {
 }
 
 void sbx_sessions_destroy_all(struct sbx_sessions *all, const char *principal) {
+        world_states_remove(principal, NULL);
+        sbx_sessions_suspend_all(all, principal);
+}
+
+void sbx_sessions_suspend_all(struct sbx_sessions *all, const char *principal) {
         SBX_LOCKED(&lock);
         for (size_t i = 0; i < SESSIONS_MAX; i++)
                 if (sessions[i] != NULL && strcmp(sessions[i]->principal, principal) == 0)
@@ -77,7 +76,7 @@ const struct sbx_config *sbx_sessions_config(const struct sbx_sessions *all) {
 
 int sbx_sessions_set(struct sbx_sessions *all, const char *principal, const char *id, const char *name,
                      const json_t *value, const struct sbx_call *call, char **ret_repr, struct sbx_error *err) {
-        struct session *session = session_of(principal, id, true);
+        struct world_session *session = world_session(principal, id, true);
 
         json_object_set(session->texts, name, (json_t *)(uintptr_t)value);
         if (strcmp(name, "n") == 0)
@@ -94,7 +93,7 @@ int sbx_sessions_get(struct sbx_sessions *all, const char *principal, const char
 
 int sbx_sessions_clear(struct sbx_sessions *all, const char *principal, const char *id, const struct sbx_call *call,
                        struct sbx_error *err) {
-        struct session *session = session_of(principal, id, true);
+        struct world_session *session = world_session(principal, id, true);
 
         session->n = 0;
         json_object_clear(session->texts);
@@ -102,6 +101,7 @@ int sbx_sessions_clear(struct sbx_sessions *all, const char *principal, const ch
 }
 
 int sbx_sessions_destroy(struct sbx_sessions *all, const char *principal, const char *id, struct sbx_error *err) {
+        world_states_remove(principal, id);
         return 0;
 }
 
@@ -113,7 +113,7 @@ int sbx_sessions_list(struct sbx_sessions *all, const char *principal, json_t **
 /* ---- the interpreter ---- */
 
 struct execution {
-        struct session *session;
+        struct world_session *session;
         const struct sbx_code_calls *calls;
         const struct sbx_call *call;
         struct sbx_buffer out;
@@ -144,7 +144,7 @@ static void expect(struct execution *execution, bool holds) {
 }
 
 static void perform(struct execution *execution, const char *word, char *argument) {
-        struct session *session = execution->session;
+        struct world_session *session = execution->session;
         char text[64];
         int64_t number = 0;
 
@@ -212,13 +212,15 @@ static void interpret(struct execution *execution, struct sbx_bytes code) {
 int sbx_sessions_execute_with(struct sbx_sessions *all, const struct sbx_execution *given,
                               const struct sbx_code_calls *calls, const struct sbx_call *call,
                               struct sbx_result **ret_result, struct sbx_error *err) {
-        struct execution execution = {.session = session_of(given->principal, given->session_id, true),
+        struct execution execution = {.session = world_session(given->principal, given->session_id, true),
                                       .calls = calls,
                                       .call = call,
                                       .out = SBX_BUFFER(TEXT_MAX)};
         const char *id = given->session_id != NULL ? given->session_id : SBX_SESSION_DEFAULT;
         struct sbx_result *result = NULL;
+        const char *checkpoint;
 
+        world_executed();
         interpret(&execution, given->code);
         assert_int_equal(sbx_result_new(&result), 0);
         result->end = execution.end;
@@ -227,6 +229,10 @@ int sbx_sessions_execute_with(struct sbx_sessions *all, const struct sbx_executi
         assert_int_equal(sbx_result_set(&result->session_id, (struct sbx_bytes){id, strlen(id)}), 0);
         if (execution.end != SBX_END_OK)
                 assert_int_equal(sbx_result_set(&result->error_message, BYTES("it went wrong")), 0);
+        checkpoint = execution.state == SBX_STATE_KEPT ? world_states_add(execution.session) : NULL;
+        if (checkpoint != NULL)
+                assert_int_equal(
+                        sbx_result_set(&result->checkpoint, (struct sbx_bytes){checkpoint, strlen(checkpoint)}), 0);
         sbx_buffer_free(&execution.out);
         *ret_result = result;
         return 0;

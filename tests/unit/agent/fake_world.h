@@ -67,3 +67,28 @@ unsigned world_told(const struct world *world, const char *event);
 #define AS_FINAL(text) "{\"tools\": [[\"FINAL\", {\"answer\": \"" text "\"}]]}"
 #define AS_CODE(code) "{\"tools\": [[\"execute_python\", {\"code\": \"" code "\"}]]}"
 #define AS_TOOL(name, arguments) "{\"tools\": [[\"" name "\", " arguments "]]}"
+
+/* ---- fake_states.c: what is stored of the sessions of runs; for all worlds, until world_states_off ---- */
+
+struct world_session {
+        char principal[160], id[64];
+        int64_t n;
+        json_t *texts;
+};
+/* NULL: there is none, and `make` is false. */
+struct world_session *world_session(const char *principal, const char *id, bool make);
+
+/* From now on a run's sessions make a checkpoint after each execution. `keep`: they are not removed with a run that has
+ * ended, as if its process had been killed before. */
+void world_states_on(bool keep);
+void world_states_off(void);               /* and all are removed */
+void world_states_lose(void);              /* all are removed */
+void world_states_damage(unsigned newest); /* so many of the newest ones of each session */
+unsigned world_states(void);
+/* After an execution: what its result says of the checkpoint; NULL: none was made. */
+const char *world_states_add(const struct world_session *session);
+void world_states_remove(const char *principal, const char *id); /* `id` NULL: all of the principal's */
+/* Since the last call: executions, and how often a session was rolled back. */
+unsigned world_executions(void);
+unsigned world_rollbacks(void);
+void world_executed(void);
