@@ -196,6 +196,16 @@ static void check_entry(struct doctor *doctor, const struct sbx_plugin_entry *en
                 probe_instance(doctor, instance);
 }
 
+static void check_sessions(struct doctor *doctor) {
+        struct sbx_call call = {
+                .struct_size = sizeof(call),
+                .cancel_fd = doctor->signals.fd,
+                .deadline_ns = sbx_clock_deadline_ms(PROBE_TIME_MS),
+        };
+
+        sbx_cli_check_sessions(&doctor->checks, &doctor->parts, &call);
+}
+
 static void check_plugins(struct doctor *doctor) {
         const struct sbx_config *config = doctor->parts.config;
 
@@ -292,8 +302,10 @@ static int run(struct sbx_cli *cli, const struct sbx_cli_command *command, int a
         r = sbx_cli_signals_open(&doctor.signals, true);
         if (r < 0 || doctor.checks.list == NULL)
                 return sbx_cli_out_of_memory(cli);
-        if (check_configuration(&doctor))
+        if (check_configuration(&doctor)) {
                 check_plugins(&doctor);
+                check_sessions(&doctor);
+        }
         sbx_cli_check_host(&doctor.checks);
         if (sbx_cli_signals_take(&doctor.signals) != 0)
                 return SBX_CLI_INTERRUPTED;

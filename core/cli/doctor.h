@@ -5,6 +5,8 @@
 #include <jansson.h>
 #include <snipara-sandbox/plugin.h>
 
+#include "cli/runtime.h"
+
 struct sbx_cli_checks {
         json_t *list; /* of {"area", "subject", "status", "detail", "remedy"} */
         int failed;
@@ -17,3 +19,7 @@ void sbx_cli_check(struct sbx_cli_checks *checks, const char *area, enum sbx_pro
 
 /* Facts of the kernel and the machine that decide what a jail can have. They explain what the plugins' probes find. */
 void sbx_cli_check_host(struct sbx_cli_checks *checks);
+
+/* Whether named sessions are kept, where, and how much that is. */
+void sbx_cli_check_sessions(struct sbx_cli_checks *checks, const struct sbx_cli_parts *parts,
+                            const struct sbx_call *call);

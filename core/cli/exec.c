@@ -85,12 +85,27 @@ static int read_pieces(struct exec *exec, const struct sbx_cli_arguments *argume
         return SBX_CLI_OK;
 }
 
+/* A session that was stored has an environment of its own; `list` keeps the answer. */
+static const char *environment_of(const struct exec *exec, const struct sbx_result *result, json_t **list) {
+        json_t *session;
+        size_t index;
+
+        if (result->session_id != NULL && sbx_sessions_list(exec->runtime->sessions, "", list, NULL) >= 0)
+                json_array_foreach (*list, index, session) {
+                        const char *id = json_string_value(json_object_get(session, "id"));
+
+                        if (id != NULL && strcmp(id, result->session_id) == 0)
+                                return json_string_value(json_object_get(session, "environment"));
+                }
+        return sbx_config_string(exec->runtime->config, "environment");
+}
+
 static int show_json(const struct exec *exec, const struct sbx_result *result) {
         const char *environment = exec->options->environment;
-        _cleanup_json_ json_t *document = NULL;
+        _cleanup_json_ json_t *document = NULL, *list = NULL;
 
         if (environment == NULL)
-                environment = sbx_config_string(exec->runtime->config, "environment");
+                environment = environment_of(exec, result, &list);
         document = sbx_cli_result_json(result, environment);
         return document == NULL ? -ENOMEM : sbx_cli_print_json(&exec->cli->out, document, false);
 }
@@ -218,7 +233,8 @@ static const struct sbx_cli_option exec_command_options[] = {
         {"timeout", 't', SBX_CLI_TEXT, offsetof(struct exec_options, timeout), "TIME",
          "for each piece of code: seconds, or 250ms, 30s, 5m; at most 10m (default: the profile's)", NULL},
         {"session", 's', SBX_CLI_TEXT, offsetof(struct exec_options, session), "NAME",
-         "name of the session; it lives as long as this command", NULL},
+         "go on in the session of this name, which is kept between commands (default: one that ends with this one)",
+         NULL},
         {"json", 0, SBX_CLI_FLAG, offsetof(struct exec_options, json), NULL,
          "print one JSON object on one line for each piece of code, instead of its output", NULL},
         {"report", 0, SBX_CLI_FLAG, offsetof(struct exec_options, report), NULL,
@@ -231,6 +247,7 @@ static const struct sbx_cli_option exec_command_options[] = {
 static const struct sbx_cli_example examples[] = {
         {"exec -c 'print(1 + 1)'", "run code from the command line"},
         {"exec prepare.py -c 'data' report.py", "two files and an expression, one after another in one session"},
+        {"exec --session work -c 'x = 41'", "the variable x is there in the next 'exec --session work'"},
         {"exec --json - < job.py", "code from standard input, the result as JSON"},
         {"exec --env docker --language bash -c 'uname -a'", "Bash, in a container"},
         {"exec --profile analysis --timeout 10m job.py", "2 GB of memory and ten minutes"},
@@ -245,6 +262,9 @@ const struct sbx_cli_command sbx_cli_exec = {
                 "Runs files, -c CODE and standard input ('-', or when nothing is given) in the order in which they\n"
                 "stand, in one session, and stops at the first that does not end well. The value of a last expression\n"
                 "is printed as an interactive Python does. Ctrl-C interrupts the code; a second one quits at once.\n"
+                "\n"
+                "With --session NAME, variables, functions, imports and files are there again the next time that the\n"
+                "name is used, by this command, by repl or by a server; what can't be kept is told by name.\n"
                 "\n"
                 "Exit code: 0 ok, 1 the code raised an exception, 2 usage or configuration, 3 the sandbox could not\n"
                 "be set up, 4 time-out, 5 out of memory, 6 killed or lost, 130 interrupted with Ctrl-C.",

@@ -8,17 +8,41 @@
 #include "cli/logs.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/sessions.h"
 
 #define FILES_WANTED 65536u
 
 const struct sbx_cli_command *const sbx_cli_commands[] = {
-        &sbx_cli_run,          &sbx_cli_agent,          &sbx_cli_logs,
-        &sbx_cli_logs_verify,  &sbx_cli_logs_replay,    &sbx_cli_exec,
-        &sbx_cli_repl,         &sbx_cli_mcp_serve,      &sbx_cli_init,
-        &sbx_cli_doctor,       &sbx_cli_snipara_status, &sbx_cli_config_show,
-        &sbx_cli_plugins_list, &sbx_cli_plugins_info,   &sbx_cli_plugins_check,
-        &sbx_cli_image_list,   &sbx_cli_image_build,    &sbx_cli_image_prune,
-        &sbx_cli_version,      &sbx_cli_help,           NULL,
+        &sbx_cli_run,
+        &sbx_cli_agent,
+        &sbx_cli_logs,
+        &sbx_cli_logs_verify,
+        &sbx_cli_logs_replay,
+        &sbx_cli_exec,
+        &sbx_cli_repl,
+        &sbx_cli_sessions_list,
+        &sbx_cli_sessions_show,
+        &sbx_cli_sessions_checkpoint,
+        &sbx_cli_sessions_rollback,
+        &sbx_cli_sessions_fork,
+        &sbx_cli_sessions_export,
+        &sbx_cli_sessions_import,
+        &sbx_cli_sessions_delete,
+        &sbx_cli_sessions_gc,
+        &sbx_cli_mcp_serve,
+        &sbx_cli_init,
+        &sbx_cli_doctor,
+        &sbx_cli_snipara_status,
+        &sbx_cli_config_show,
+        &sbx_cli_plugins_list,
+        &sbx_cli_plugins_info,
+        &sbx_cli_plugins_check,
+        &sbx_cli_image_list,
+        &sbx_cli_image_build,
+        &sbx_cli_image_prune,
+        &sbx_cli_version,
+        &sbx_cli_help,
+        NULL,
 };
 
 /* A program started with one of the standard descriptors closed would open something else under its number and then

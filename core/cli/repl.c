@@ -239,12 +239,14 @@ static const struct sbx_cli_option repl_command_options[] = {
         {"timeout", 't', SBX_CLI_TEXT, offsetof(struct repl_options, timeout), "TIME",
          "for each statement: seconds, or 250ms, 30s, 5m; at most 10m (default: the profile's)", NULL},
         {"session", 's', SBX_CLI_TEXT, offsetof(struct repl_options, session), "NAME",
-         "name of the first session; sessions live as long as this command", NULL},
+         "begin in the session of this name, which is kept between commands (default: one that ends with this one)",
+         NULL},
         {0},
 };
 
 static const struct sbx_cli_example examples[] = {
         {"repl", "type Python; %help lists the commands that begin with %"},
+        {"repl --session work", "go on where 'exec --session work', or an earlier repl, ended"},
         {"repl --profile analysis", "with two minutes and 2 GB for each statement"},
         {0},
 };

@@ -119,6 +119,34 @@ static void show_dropped(const struct sbx_cli *cli, const struct sbx_result *res
                                 (unsigned long long)result->display_dropped_count);
 }
 
+/* What the session could not keep of its state, as far as earlier results have not said so. The names, types and
+ * reasons come from its code. */
+static void show_unkept(const struct sbx_cli *cli, const struct sbx_result *result) {
+        _cleanup_json_ json_t *checkpoint = NULL;
+        const char *reason;
+        const json_t *item;
+        size_t i;
+
+        if (result->checkpoint == NULL ||
+            sbx_json_parse((struct sbx_bytes){result->checkpoint, strlen(result->checkpoint)}, REPORT_MAX, "checkpoint",
+                           &checkpoint, NULL) < 0)
+                return;
+        json_array_foreach (json_object_get(checkpoint, "unsaved"), i, item) {
+                const char *name = "?", *type = "?", *why = "";
+
+                if (!json_is_true(json_object_get(item, "new")))
+                        continue;
+                (void)sbx_json_get_string(item, "unsaved", "name", 0, &name, NULL);
+                (void)sbx_json_get_string(item, "unsaved", "type", 0, &type, NULL);
+                (void)sbx_json_get_string(item, "unsaved", "reason", 0, &why, NULL);
+                (void)sbx_cli_print_styled(&cli->err, SBX_CLI_YELLOW, "note: %.200s (%.200s) is not saved%s%.200s\n",
+                                           name, type, why[0] != '\0' ? ": " : "", why);
+        }
+        reason = json_string_value(json_object_get(checkpoint, "reason"));
+        if (reason != NULL && json_is_true(json_object_get(checkpoint, "reason_new")))
+                sbx_cli_warning(cli, NULL, "the session's state is not kept: %s", reason);
+}
+
 /* What a terminal can't show is named; text is printed. */
 static void show_displays(const struct sbx_cli *cli, const struct sbx_result *result) {
         for (uint32_t i = 0; i < result->display_count; i++) {
@@ -155,6 +183,8 @@ void sbx_cli_result_show(struct sbx_cli_live *live, const struct sbx_result *res
                 show_end(cli, result);
         if (detail != SBX_CLI_QUIET && result->notice != NULL && result->notice[0] != '\0')
                 (void)sbx_cli_print_styled(&cli->err, SBX_CLI_YELLOW, "note: %s\n", result->notice);
+        if (detail != SBX_CLI_QUIET)
+                show_unkept(cli, result);
         show_dropped(cli, result);
 }
 

@@ -22,6 +22,10 @@ _snipara_sandbox_runs() {
         _snipara_sandbox_words "$("$program" logs --tail 50 2>/dev/null | sed -n '1d; s/ .*//p')"
 }
 
+_snipara_sandbox_sessions() {
+        _snipara_sandbox_words "$("$program" sessions list 2>/dev/null | sed -n '1d; s/ .*//p')"
+}
+
 # The value of the option before the word; false when that option takes none.
 _snipara_sandbox_value() {
         case $1 in
@@ -46,7 +50,12 @@ _snipara_sandbox_value() {
                 [[ ${COMP_WORDS[1]} == init ]] && _snipara_sandbox_words 'claude-code claude-desktop cursor vscode'
                 return 0
                 ;;
-        --code | --env | -e | --session | -s | --model | -m | --backend | -b | --cost-limit | --max-calls | --resume | \
+        --session | -s)
+                [[ ${COMP_WORDS[1]} == exec || ${COMP_WORDS[1]} == repl ]] && _snipara_sandbox_sessions
+                return 0
+                ;;
+        --idle) _snipara_sandbox_words '12h 168h 720h' ;;
+        --code | --env | -e | --label | --checkpoint | --principal | --model | -m | --backend | -b | --cost-limit | --max-calls | --resume | \
                 --tail | -n | --expect | --max-depth | --token-budget | --tool-budget | --system | --max-sub-calls | --max-iterations | -i | \
                 --budget | --url | --token-variable | --path) ;;
         *) return 1 ;;
@@ -57,18 +66,20 @@ _snipara_sandbox() {
         local program=${COMP_WORDS[0]} current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
         local command=${COMP_WORDS[1]} configured='--config --set --verbose --help' options=
         local run='--model --backend --env --timeout --cost-limit --max-calls --check --var --resume --show-config --json --events'
+        local sessions='list show checkpoint rollback fork export import delete gc'
         COMPREPLY=()
 
         if ((COMP_CWORD == 1)); then
-                _snipara_sandbox_words 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins image version help --help --version'
+                _snipara_sandbox_words 'run agent logs exec repl sessions mcp-serve init doctor snipara-status config plugins image version help --help --version'
                 return
         fi
         case $command in
-        config | plugins | image)
+        config | plugins | image | sessions)
                 if ((COMP_CWORD == 2)); then
                         [[ $command == config ]] && _snipara_sandbox_words 'show'
                         [[ $command == plugins ]] && _snipara_sandbox_words 'list info check'
                         [[ $command == image ]] && _snipara_sandbox_words 'list build prune'
+                        [[ $command == sessions ]] && _snipara_sandbox_words "$sessions"
                         return
                 fi
                 command+=" ${COMP_WORDS[2]}"
@@ -83,10 +94,11 @@ _snipara_sandbox() {
                 ;;
         help)
                 if [[ $current != -* ]]; then
-                        _snipara_sandbox_words 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins image version help'
+                        _snipara_sandbox_words 'run agent logs exec repl sessions mcp-serve init doctor snipara-status config plugins image version help'
                         [[ $previous == config ]] && COMPREPLY=() && _snipara_sandbox_words 'show'
                         [[ $previous == plugins ]] && COMPREPLY=() && _snipara_sandbox_words 'list info check'
                         [[ $previous == image ]] && COMPREPLY=() && _snipara_sandbox_words 'list build prune'
+                        [[ $previous == sessions ]] && COMPREPLY=() && _snipara_sandbox_words "$sessions"
                         [[ $previous == logs ]] && COMPREPLY=() && _snipara_sandbox_words 'verify replay'
                         return
                 fi
@@ -102,6 +114,13 @@ _snipara_sandbox() {
         'logs replay') options="--dir --env --var --json $configured" ;;
         exec) options="--code --env --language --profile --timeout --session --json --report --quiet $configured" ;;
         repl) options="--env --profile --timeout --session $configured" ;;
+        'sessions list') options="--all --principal --json $configured" ;;
+        'sessions show' | 'sessions rollback' | 'sessions import') options="--principal --json $configured" ;;
+        'sessions checkpoint') options="--label --principal --json $configured" ;;
+        'sessions fork') options="--checkpoint --principal --json $configured" ;;
+        'sessions export') options="--checkpoint --force --principal $configured" ;;
+        'sessions delete') options="--principal $configured" ;;
+        'sessions gc') options="--idle --all --principal --json $configured" ;;
         mcp-serve) options="--http --listen --path --token-file --tls-certificate --tls-key $configured" ;;
         init) options='--force --client --mcp --url --token-variable --no-snipara --help' ;;
         doctor | snipara-status) options="--json $configured" ;;
@@ -122,6 +141,10 @@ _snipara_sandbox() {
         exec | 'plugins check') _snipara_sandbox_files -f ;;
         init) _snipara_sandbox_files -d ;;
         'logs verify' | 'logs replay') _snipara_sandbox_runs ;;
+        'sessions export' | 'sessions import')
+                if ((COMP_CWORD == 3)); then _snipara_sandbox_sessions; else _snipara_sandbox_files -f; fi
+                ;;
+        'sessions '*) _snipara_sandbox_sessions ;;
         'plugins info')
                 _snipara_sandbox_words "$("$program" plugins list 2>/dev/null | sed -n '1d; s/ .*//p')"
                 ;;

@@ -38,6 +38,11 @@ function __snipara_sandbox_plugins
     $words[1] plugins list 2>/dev/null | string replace -r ' .*' '' | tail -n +2
 end
 
+function __snipara_sandbox_sessions
+    set -l words (commandline -opc)
+    $words[1] sessions list 2>/dev/null | string replace -r ' .*' '' | tail -n +2
+end
+
 for program in snipara-sandbox rlm
     complete -c $program -f
 
@@ -47,6 +52,7 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_word 1' -a logs -d 'List recent runs, or show what happened in one'
     complete -c $program -n '__snipara_sandbox_word 1' -a exec -d 'Run Python, JavaScript or Bash in the sandbox'
     complete -c $program -n '__snipara_sandbox_word 1' -a repl -d 'Type Python, run in the sandbox'
+    complete -c $program -n '__snipara_sandbox_word 1' -a sessions -d 'List, show, branch or move stored sessions'
     complete -c $program -n '__snipara_sandbox_word 1' -a mcp-serve \
         -d 'Serve MCP clients over standard input and output, or over HTTP'
     complete -c $program -n '__snipara_sandbox_word 1' -a init -d 'Write a commented configuration for a project'
@@ -61,12 +67,14 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command config; and __snipara_sandbox_word 2' -a show
     complete -c $program -n '__snipara_sandbox_command plugins; and __snipara_sandbox_word 2' -a 'list info check'
     complete -c $program -n '__snipara_sandbox_command image; and __snipara_sandbox_word 2' -a 'list build prune'
+    complete -c $program -n '__snipara_sandbox_command sessions; and __snipara_sandbox_word 2' \
+        -a 'list show checkpoint rollback fork export import delete gc'
     complete -c $program -n '__snipara_sandbox_command help; and __snipara_sandbox_word 2' \
-        -a 'run agent logs exec repl mcp-serve init doctor snipara-status config plugins image version help'
+        -a 'run agent logs exec repl sessions mcp-serve init doctor snipara-status config plugins image version help'
     complete -c $program -n '__snipara_sandbox_command logs; and __snipara_sandbox_word 2' -a 'verify replay'
     complete -c $program -s h -l help -d 'Show this help'
 
-    set -l configured "__snipara_sandbox_command run agent logs exec repl mcp-serve doctor snipara-status 'config show' 'plugins list' 'plugins info' 'image list' 'image build' 'image prune'"
+    set -l configured "__snipara_sandbox_command run agent logs exec repl sessions mcp-serve doctor snipara-status 'config show' 'plugins list' 'plugins info' 'image list' 'image build' 'image prune'"
     complete -c $program -n $configured -l config -r -F -d 'Read this configuration file'
     complete -c $program -n $configured -l set -x -a '(__snipara_sandbox_settings)' -d 'Override a setting'
     complete -c $program -n $configured -s v -l verbose -d 'Show log messages of all levels'
@@ -75,7 +83,8 @@ for program in snipara-sandbox rlm
     complete -c $program -n $limited -s e -l env -x -d 'Where to run: a backend instance'
     complete -c $program -n $limited -s p -l profile -x -a 'quick default analysis extended' -d Limits
     complete -c $program -n $limited -s t -l timeout -x -a '5s 30s 2m 5m 10m' -d 'Time for each piece of code'
-    complete -c $program -n $limited -s s -l session -x -d 'Name of the session'
+    complete -c $program -n $limited -s s -l session -x -a '(__snipara_sandbox_sessions)' \
+        -d 'Go on in the session of this name'
 
     complete -c $program -n '__snipara_sandbox_command exec' -F
     complete -c $program -n '__snipara_sandbox_command exec' -s c -l code -x -d 'Run this code'
@@ -107,9 +116,22 @@ for program in snipara-sandbox rlm
     complete -c $program -n '__snipara_sandbox_command agent' -l auto-context -d 'Retrieve context for the task'
     complete -c $program -n '__snipara_sandbox_command agent' -l no-auto-context -d 'Do not retrieve context'
 
-    set -l json "__snipara_sandbox_command run agent logs exec doctor snipara-status help 'config show' 'plugins list' 'plugins info' 'plugins check' 'image list' 'image build' 'image prune'"
+    set -l json "__snipara_sandbox_command run agent logs exec doctor snipara-status help 'config show' 'plugins list' 'plugins info' 'plugins check' 'image list' 'image build' 'image prune' 'sessions list' 'sessions show' 'sessions checkpoint' 'sessions rollback' 'sessions fork' 'sessions import' 'sessions gc'"
     complete -c $program -n $json -l json -d 'Print JSON'
     complete -c $program -n "__snipara_sandbox_command 'config show'" -l origin -d 'Print one line for each value'
+
+    complete -c $program -n '__snipara_sandbox_command sessions' -l principal -x -d 'Whose session'
+    complete -c $program -n "__snipara_sandbox_command 'sessions list' 'sessions gc'" -s a -l all \
+        -d 'Those of every principal'
+    complete -c $program -n "__snipara_sandbox_command 'sessions gc'" -l idle -x -a '12h 168h 720h' \
+        -d 'Remove what nobody used for so long'
+    complete -c $program -n "__snipara_sandbox_command 'sessions checkpoint'" -l label -x -d 'What to call it'
+    complete -c $program -n "__snipara_sandbox_command 'sessions fork' 'sessions export'" -l checkpoint -x \
+        -d 'The checkpoint, by id or label'
+    complete -c $program -n "__snipara_sandbox_command 'sessions export'" -s f -l force -d 'Replace a file'
+    complete -c $program -n "__snipara_sandbox_command 'sessions export' 'sessions import'" -F
+    complete -c $program -n "__snipara_sandbox_command 'sessions show' 'sessions checkpoint' 'sessions rollback' 'sessions fork' 'sessions export' 'sessions delete'" \
+        -a '(__snipara_sandbox_sessions)'
 
     set -l serve '__snipara_sandbox_command mcp-serve'
     complete -c $program -n $serve -l http -d 'Serve many clients over HTTP'

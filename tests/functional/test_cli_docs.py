@@ -79,7 +79,7 @@ class Documents(Case):
         first = {command["name"].split()[0] for command in commands()}
         self.assertEqual(self.bash_words(""), first | {"--help", "--version"})
         self.assertEqual(self.bash_words("help", ""), first)
-        for group in ("config", "plugins", "image"):
+        for group in ("config", "plugins", "image", "sessions"):
             names = [command["name"].split() for command in commands()]
             self.assertEqual(self.bash_words(group, ""), {name[1] for name in names if name[0] == group})
         for command in commands():
