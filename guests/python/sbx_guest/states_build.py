@@ -17,17 +17,16 @@ class Context:
 
     namespace = None  # of the session
     finder = None
-    known = ()
 
     @classmethod
-    def begin(cls, namespace, sources, known):
+    def begin(cls, namespace, sources):
         """Before the first object is made."""
-        cls.namespace, cls.finder, cls.known = namespace, Finder(sources), known
+        cls.namespace, cls.finder = namespace, Finder(sources)
 
     @classmethod
     def end(cls):
         """After the last one."""
-        cls.namespace, cls.finder, cls.known = None, None, ()
+        cls.namespace = cls.finder = None
 
 
 class Lost:
@@ -54,11 +53,6 @@ class Lost:
 
     def __reduce__(self):
         raise TypeError(self.why)
-
-
-def known(position):
-    """An object that every session has."""
-    return Context.known[position]
 
 
 def import_module(name):
@@ -198,6 +192,13 @@ def make_lock(kind):
     return _thread.RLock() if kind == "RLock" else _thread.allocate_lock()
 
 
+def reference(target):
+    """A weak reference; without what was to be called when its target goes."""
+    import weakref
+
+    return weakref.ref(target)
+
+
 def dead_reference():
     """A weak reference to something that is gone."""
     import weakref
@@ -236,6 +237,15 @@ def make_type_variable(name, constraints, options):
     import typing
 
     return typing.TypeVar(name, *constraints, **options)
+
+
+def make_new_type(name, supertype, module):
+    """A typing.NewType."""
+    import typing
+
+    made = typing.NewType(name, supertype)
+    made.__module__ = module
+    return made
 
 
 def open_file(path, mode, offset, options):

@@ -12,11 +12,6 @@ from os import strerror
 
 from . import frames, jsontext
 
-try:
-    from _hashlib import openssl_sha256 as sha256  # four times as fast, where the processor helps
-except ImportError:
-    sha256 = None
-
 COUNT_MAX = 4000  # the host takes 4096
 OWN_SIZE = 256 << 10  # what is as large as this is a part of its own, which the host need not keep twice
 _DIGEST = 16
@@ -25,10 +20,19 @@ _FRAME = 1 << 20
 _READ = 1 << 20
 
 
+def _fast_hash():
+    """Four times as fast where the processor helps; OpenSSL is loaded for those alone who need it."""
+    try:
+        from _hashlib import openssl_sha256
+    except ImportError:
+        return blake2b(digest_size=_DIGEST)
+    return openssl_sha256()
+
+
 def digest_of(pieces):
     """Of the bytes of the pieces, whatever their borders."""
     size = sum(piece.size if type(piece) is FilePiece else memoryview(piece).nbytes for piece in pieces)
-    found = sha256() if size >= _LARGE and sha256 is not None else blake2b(digest_size=_DIGEST)
+    found = _fast_hash() if size >= _LARGE else blake2b(digest_size=_DIGEST)
     for view in _views(pieces):
         found.update(view)
     return found.digest()[:_DIGEST]
@@ -169,16 +173,18 @@ class Given:
         except (ValueError, MemoryError, RecursionError):
             raise damaged("its index is not JSON") from None
 
-    def pieces(self, number):
+    def pieces(self, number, keep=False):
         """The pieces of a part, which is forgotten: whoever asked may let them go one by one."""
         if type(number) is not int or not 0 < number < len(self._parts) or self._parts[number] is None:
             raise damaged(f"it has no part {number!r}")
-        pieces, self._parts[number] = self._parts[number], None
+        pieces = self._parts[number]
+        if not keep:
+            self._parts[number] = None
         return pieces
 
     def content(self, number):
-        """A part in one piece that can be written to. It begins where the host has put it: at a multiple of 16."""
-        pieces = self._parts[number] if number == 0 else self.pieces(number)
+        """A part, which is kept, in one piece that can be written to. The host lets it begin at a multiple of 16."""
+        pieces = self._parts[0] if number == 0 else self.pieces(number, True)
         return pieces[0] if len(pieces) == 1 else memoryview(bytearray(b"").join(pieces))
 
 
@@ -193,27 +199,27 @@ class Rope:
     def __init__(self, pieces):
         self._pieces = pieces  # iterator
         self._view = memoryview(b"")
-        self.position = 0
+        self._kept = []
 
     def insert(self, piece):
-        """Comes next, and does not count."""
+        """Comes next."""
         self._pieces = itertools.chain([self._view], self._pieces)
         self._view = memoryview(piece)
-        self.position -= len(piece)
 
-    def skip(self, position):
-        """Goes on from there."""
-        while self.position < position and (len(self._view) > 0 or self._next()):
-            self._take(min(len(self._view), position - self.position))
+    def mark(self):
+        """The place that rewind() returns to. What is read from here on is kept until the next mark."""
+        self._kept = [self._view]
 
-    def _take(self, count):
-        self._view = self._view[count:]
-        self.position += count
+    def rewind(self):
+        """Goes back to the mark."""
+        self._pieces = itertools.chain(self._kept, self._pieces)
+        self._view, self._kept = memoryview(b""), []
 
     def _next(self):
         for piece in self._pieces:
             if len(piece) > 0:
                 self._view = piece
+                self._kept.append(piece)
                 return True
         self._view = memoryview(b"")
         return False
@@ -225,7 +231,7 @@ class Rope:
         while done < len(target) and (len(self._view) > 0 or self._next()):
             count = min(len(self._view), len(target) - done)
             target[done : done + count] = self._view[:count]
-            self._take(count)
+            self._view = self._view[count:]
             done += count
         return done
 
@@ -235,7 +241,7 @@ class Rope:
             raise ValueError("a size is needed")
         if size <= len(self._view):
             data = bytes(self._view[:size])
-            self._take(size)
+            self._view = self._view[size:]
             return data
         data = bytearray(min(size, 1 << 20))
         have = 0

@@ -158,7 +158,7 @@ def _module(pickler, module):
 
 def _reference(_pickler, reference):
     target = reference()
-    return (build.dead_reference, ()) if target is None else (type(reference), (target,))
+    return (build.dead_reference, ()) if target is None else (build.reference, (target,))
 
 
 # ---- data ----
@@ -215,6 +215,18 @@ def _type_variable(_pickler, variable):
     if variable.__bound__ is not None:
         options["bound"] = variable.__bound__
     return build.make_type_variable, (variable.__name__, variable.__constraints__, options)
+
+
+def _new_type(_pickler, value):
+    return build.make_new_type, (value.__name__, value.__supertype__, value.__module__)
+
+
+def _weak_mapping(_pickler, mapping):
+    return type(mapping), (dict(mapping.items()),)
+
+
+def _weak_set(_pickler, value):
+    return type(value), (list(value),)
 
 
 # ---- files ----
@@ -342,7 +354,12 @@ _LATER = {
     "re.Match": _match,
     "functools._lru_cache_wrapper": _cached_function,
     "functools.cached_property": _cached_property,
+    "typing.NewType": _new_type,
     "typing.TypeVar": _type_variable,
+    "weakref.WeakKeyDictionary": _weak_mapping,
+    "weakref.WeakSet": _weak_set,
+    "weakref.WeakValueDictionary": _weak_mapping,
+    "_weakrefset.WeakSet": _weak_set,
     "dataclasses._MISSING_TYPE": _sentinel,
     "dataclasses._FIELD_BASE": _sentinel,
     "dataclasses._KW_ONLY_TYPE": _sentinel,
@@ -374,9 +391,10 @@ def _reducer_of(kind):
 
 
 class Pickler(_pickle.Pickler):
-    """``known`` are objects that any session has, in the order in which unpicklers know them."""
+    """``known`` are objects that any session has, in the order in which unpicklers know them; ``broken``, by their ids,
+    objects that are not to be told."""
 
-    def __init__(self, file, namespace, known, on_buffer):
+    def __init__(self, file, namespace, known, on_buffer, broken=None):
         super().__init__(file, 5, buffer_callback=on_buffer)
         self.memo = {id(value): (position, value) for position, value in enumerate(known)}
         self.namespace = namespace
@@ -384,6 +402,14 @@ class Pickler(_pickle.Pickler):
         self.sources = set()  # file names of code
         self.saw_source = self.sources.add
         self._kinds = {}
+        self._broken = broken or {}
+        if broken:
+            self.reducer_override = self._check
+
+    def _check(self, value):
+        if id(value) in self._broken:
+            raise Unsaved(value, "something in it could not be restored")
+        return Pickler.reducer_override(self, value)
 
     def reducer_override(self, value):
         """Part of pickle's protocol: how to tell this object."""

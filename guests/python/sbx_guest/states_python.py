@@ -10,7 +10,8 @@ from .states import States, change_environment, environment_changes
 from .states_build import Context, Lost
 from .states_parts import OWN_SIZE
 from .states_pickler import refusal
-from .states_values import Problem, Restored, Values
+from .states_restore import Buffers, Restored
+from .states_values import Problem, Values
 
 _STANDARD = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__")
 _SUBMODULES_MAX = 2000
@@ -40,7 +41,7 @@ class PythonStates(States):
         index["known"] = list(known)
         index["stream"], index["buffers"] = values.add_parts()
         index["variables"] = values.told
-        told = {name for name, _first, _size in values.told}
+        told = {item[0] for item in values.told}
         index["order"] = [name for name in order if name in told]
         index["sources"] = self._sources(values.pickler.sources)
         index["modules"] = _submodules(values.pickler.packages)
@@ -122,11 +123,11 @@ class PythonStates(States):
                     pass
         here = self._known()
         known = [here.get(name, Lost()) for name in index["known"]]
-        Context.begin(session.namespace, index["sources"], known)
+        Context.begin(session.namespace, index["sources"])
         try:
-            restored = Restored(session.namespace, known, budget)
+            restored = Restored(session, known, budget, Buffers(given, index["buffers"]))
             pieces = (piece for number in index["stream"] for piece in _draining(given.pieces(number)))
-            restored.load(index["variables"], pieces, (given.content(number) for number in index["buffers"]))
+            restored.load(index["variables"], pieces)
         finally:
             Context.end()
         for name in index["order"]:

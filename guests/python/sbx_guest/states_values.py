@@ -5,12 +5,12 @@ one that can't be told takes no other with it."""
 import _pickle
 from errno import EAGAIN
 
-from . import states_build as build
 from .states_budget import Overdue
-from .states_parts import OWN_SIZE, Parts, Rope, TooLarge
+from .states_parts import OWN_SIZE, TooLarge
 from .states_pickler import INLINE_MAX, Pickler, Unsaved
 from .text import class_name, safe_str
 
+_name_of = type.__dict__["__name__"].__get__
 _ATTEMPTS = 4  # values may change while they are told, if threads of the session's run
 _OVERDUE = "telling it took longer than the time that a state may take"
 _REASON_MAX = 300
@@ -70,14 +70,15 @@ class _Nowhere:
 class Values:
     """Pickles variables for one state."""
 
-    def __init__(self, namespace, known, parts, budget):
+    def __init__(self, namespace, known, parts, budget, broken=None):
         self._namespace, self._known = namespace, known
         self._parts, self._budget = parts, budget
+        self._broken = broken
         self.problems = []
         self.buffers = []
         self.pickler = None
         self.stream = []  # pieces of each variable
-        self.told = []  # [(name, number of its first object, bytes in the stream)]
+        self.told = []  # [(name, number of its first object, bytes in the stream, number of its first buffer, type)]
         self.sizes = {}
 
     # ---- which of them can be told ----
@@ -88,7 +89,7 @@ class Values:
         pickler = None
         for name, value in items:
             if pickler is None:
-                pickler = Pickler(_Nowhere(self._parts.left()), self._namespace, self._known, _drop)
+                pickler = Pickler(_Nowhere(self._parts.left()), self._namespace, self._known, _drop, self._broken)
             self._budget.begin()
             try:
                 pickler.dump(value)
@@ -124,13 +125,13 @@ class Values:
         first = len(self._known)
         for position, (name, value) in enumerate(items):
             self._budget.begin()
-            mark = []
+            mark, buffers = [], len(self.buffers)
             try:
                 pickler.dump((value, mark, mark))  # the end of it says how many objects the pickler knows
             except BaseException as error:  # noqa: BLE001
                 self._note(name, value, error)
                 return position
-            self.told.append((name, first, sum(map(len, sink.pieces))))
+            self.told.append((name, first, sum(map(len, sink.pieces)), buffers, _name_of(type(value))))
             self.stream.append(sink.pieces)
             first = _count_objects(sink.pieces[-1], pickler)
             sink.pieces = []
@@ -150,7 +151,7 @@ class Values:
     def add_parts(self):
         """Makes parts of the stream and the buffers: the numbers of both."""
         stream = _Stream(self._parts)
-        for (name, _first, _size), pieces in zip(self.told, self.stream):
+        for (name, *_rest), pieces in zip(self.told, self.stream):
             self.sizes[name] = stream.add(pieces)
         stream.close()
         return stream.numbers, [self._parts.add([raw]) for raw in self.buffers]
@@ -200,75 +201,3 @@ class _Stream:
         if self._size >= OWN_SIZE and self._parts.has_room():
             self.close()
         return size
-
-
-class _Unpickler(_pickle.Unpickler):
-    """Takes a class that is not here for one that is lost, and goes on."""
-
-    lost = None  # what could not be had since this was last set to None
-
-    def find_class(self, module, name):
-        """Part of pickle's protocol."""
-        try:
-            return super().find_class(module, name)
-        except Exception as error:  # noqa: BLE001 - whatever a module raises when it is imported
-            self.lost = f"{class_name(type(error))}: {safe_str(error, _REASON_MAX)}"
-            return build.Lost
-
-
-def _known_objects(count):
-    """A pickle that makes the unpickler know what every session has, under the numbers from 0."""
-    get = b"csbx_guest.states_build\nknown\nM%b\x85R\x940"
-    return b"\x80\x05" + b"".join(get % number.to_bytes(2, "little") for number in range(count)) + b"N."
-
-
-def _forget(first, end):
-    """A pickle that puts what is lost (object 0) into the places of these objects."""
-    put = b"h\x00r%b0"
-    return b"\x80\x05" + b"".join(put % number.to_bytes(4, "little") for number in range(first, end)) + b"N."
-
-
-class Restored:
-    """Variables of a state, made anew."""
-
-    def __init__(self, namespace, known, budget):
-        self.values, self.problems = {}, []
-        self._namespace, self._known, self._budget = namespace, known, budget
-
-    def load(self, told, pieces, buffers):
-        """``told``: [name, number of its first object, bytes in the stream] of each variable."""
-        rope = Rope(pieces)
-        rope.insert(_known_objects(len(self._known)))
-        unpickler = _Unpickler(rope, buffers=buffers)
-        unpickler.load()
-        end = 0
-        for position, (name, first, size) in enumerate(told):
-            end += size
-            unpickler.lost = None
-            try:
-                value = unpickler.load()[0]
-            except BaseException as error:  # noqa: BLE001 - whatever the methods of the user's classes raise
-                self._budget.judge(error)
-                self._lose(name, unpickler.lost or f"{class_name(type(error))}: {safe_str(error, _REASON_MAX)}")
-                rope.skip(end)
-                if position + 1 < len(told):
-                    rope.insert(_forget(first, told[position + 1][1]))
-                    unpickler.load()
-                continue
-            if unpickler.lost is not None:
-                self._lose(name, unpickler.lost)
-            else:
-                self.values[name] = value
-        if self.problems:
-            self._check_others()
-
-    def _lose(self, name, reason):
-        self.problems.append({"name": name, "type": "variable", "reason": reason})
-
-    def _check_others(self):
-        """What shares a lost object with a variable that is lost is not whole."""
-        parts = Parts(1 << 62)
-        values = Values(self._namespace, self._known, parts, self._budget)
-        good = dict(values.sort_out(list(self.values.items())))
-        self.values = good
-        self.problems += [problem.tell() for problem in values.problems]

@@ -11,7 +11,8 @@ from .limits import MemoryLimit, forbid_core_dumps
 from .output import Streams
 from .session import Session, reseed
 
-_LATER = ("awaiting", "codemode", "processes", "tracebacks")  # modules of ours that not every session needs
+# Modules of ours that not every session needs.
+_LATER = ("awaiting", "codemode", "copies", "processes", "states_python", "tracebacks")
 
 
 def prepare(preload=()):

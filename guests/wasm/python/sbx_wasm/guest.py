@@ -23,7 +23,7 @@ CONTROL_FD = 4
 PRELOAD = "/usr/lib/sbx/preload"
 WORKSPACE = "/work"
 STDLIB = "/usr/lib/python3.11"
-_LATER = ("sbx_guest.awaiting", "sbx_guest.codemode", "sbx_guest.tracebacks")
+_LATER = ("sbx_guest.awaiting", "sbx_guest.codemode", "sbx_guest.states_python", "sbx_guest.tracebacks")
 
 _worker = None
 
