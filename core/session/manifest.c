@@ -76,3 +76,39 @@ void sbx_manifest_mark(const struct sbx_manifest *manifest, unsigned mark) {
                 for (size_t j = 0; j < manifest->entries[i].parts->count; j++)
                         manifest->entries[i].parts->items[j]->mark = mark;
 }
+
+/* ---- the checksum ---- */
+
+#define SEAL_SIZE ((size_t)2 * SBX_SHA256_SIZE + 2)
+
+static void seal_of(struct sbx_bytes text, char ret_seal[SEAL_SIZE + 1]) {
+        unsigned char digest[SBX_SHA256_SIZE];
+
+        sbx_sha256_of(text, digest);
+        ret_seal[0] = '\n';
+        sbx_hex_encode(digest, sizeof(digest), ret_seal + 1);
+        memcpy(ret_seal + SEAL_SIZE - 1, "\n", 2);
+}
+
+int sbx_manifest_seal(struct sbx_buffer *text, struct sbx_error *err) {
+        char seal[SEAL_SIZE + 1];
+        int r;
+
+        seal_of(sbx_buffer_bytes(text), seal);
+        r = sbx_buffer_append(text, seal, SEAL_SIZE);
+        return r < 0 ? sbx_error_set(err, r, ORIGIN, "Delete checkpoints that nobody needs.",
+                                     "the session's manifest can't be written: %s", SBX_ERRNO_TEXT(r))
+                     : 0;
+}
+
+int sbx_manifest_unseal(struct sbx_bytes bytes, struct sbx_bytes *ret_text, struct sbx_error *err) {
+        size_t size = bytes.size > SEAL_SIZE ? bytes.size - SEAL_SIZE : 0;
+        char seal[SEAL_SIZE + 1];
+
+        seal_of((struct sbx_bytes){bytes.data, size}, seal);
+        if (size == 0 || memcmp((const char *)bytes.data + size, seal, SEAL_SIZE) != 0)
+                return sbx_error_set(err, -EBADMSG, ORIGIN, "Delete the session, or bring its manifest back.",
+                                     "its manifest is damaged: its checksum is another one");
+        *ret_text = (struct sbx_bytes){bytes.data, size};
+        return 0;
+}

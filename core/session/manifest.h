@@ -40,6 +40,11 @@ void sbx_manifest_remove(struct sbx_manifest *manifest, struct sbx_checkpoint *c
 /* Marks every blob with `mark`. */
 void sbx_manifest_mark(const struct sbx_manifest *manifest, unsigned mark);
 
+/* In a store a manifest is followed by "\n", 64 digits (SHA-256 of what stands before), and "\n": some stores check
+ * nothing. unseal: `*ret_text` is within `bytes`; -EBADMSG. */
+int sbx_manifest_seal(struct sbx_buffer *text, struct sbx_error *err);
+int sbx_manifest_unseal(struct sbx_bytes bytes, struct sbx_bytes *ret_text, struct sbx_error *err);
+
 /* JSON text, for a session of this name. `reserve`: how many ids the next server leaves out (those of checkpoints that
  * were never stored). -EFBIG: it is more than a manifest may be; -ENOSPC: more blobs or parts. */
 int sbx_manifest_encode(const struct sbx_manifest *manifest, const char *principal, const char *session,

@@ -23,6 +23,7 @@ int sbx_vault_load(const struct sbx_vault_store *store, const char *key, const s
         _cleanup_output_ struct sbx_output *output = NULL;
         char name[SBX_VAULT_NAME_SIZE], expected[SBX_VAULT_KEY_SIZE];
         struct sbx_manifest_owner owner = {0};
+        struct sbx_bytes text = {0};
         int r = sbx_output_new(SBX_MANIFEST_BYTES_MAX, &output);
 
         if (r < 0)
@@ -34,7 +35,9 @@ int sbx_vault_load(const struct sbx_vault_store *store, const char *key, const s
                                      "its manifest is damaged: it is too large");
         if (r < 0)
                 return r;
-        r = sbx_manifest_decode(sbx_output_bytes(output), ret_manifest, &owner, err);
+        r = sbx_manifest_unseal(sbx_output_bytes(output), &text, err);
+        if (r == 0)
+                r = sbx_manifest_decode(text, ret_manifest, &owner, err);
         if (r < 0)
                 return r;
         sbx_vault_key(owner.principal, owner.session, expected);
@@ -223,6 +226,8 @@ int sbx_vault_commit(struct sbx_vault *vault, struct sbx_manifest *next, const s
 
         next->used_ms = sbx_vault_now_ms();
         r = sbx_manifest_encode(next, vault->principal, vault->id, vault->frozen ? SBX_VAULT_RESERVE : 0, &text, err);
+        if (r == 0)
+                r = sbx_manifest_seal(&text, err);
         if (r == 0)
                 r = changes_init(&changes, count_parts(&vault->manifest) + count_parts(next) + 1, err);
         if (r < 0)
