@@ -11,8 +11,7 @@ from .limits import MemoryLimit, forbid_core_dumps
 from .output import Streams
 from .session import Session, reseed
 
-# Modules of ours that not every session needs.
-_LATER = ("awaiting", "codemode", "copies", "processes", "states_python", "tracebacks")
+_LATER = ("awaiting", "codemode", "processes", "states_python", "tracebacks")  # of ours; not every session needs them
 
 
 def prepare(preload=()):
