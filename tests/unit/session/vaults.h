@@ -3,10 +3,12 @@
 #pragma once
 
 #include <stdlib.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "../test.h"
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "gated_store.h"
 #include "session/vault_internal.h"
