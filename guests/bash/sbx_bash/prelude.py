@@ -119,6 +119,38 @@ __sbx_rescue() {
                 builtin printf '\n#sbx'
         } >&__PAGE__ 2>/dev/null
 }
+# For portable states, with the positional parameters: what there is. Fields begin with a letter and end with NUL.
+__sbx_rest() {
+        builtin printf 'o'
+        builtin set +o
+        builtin printf '\0s'
+        builtin shopt -p
+        builtin printf '\0a'
+        builtin alias -p
+        builtin printf '\0u'
+        builtin umask
+        builtin printf '\0d%s\0f' "$PWD"
+        builtin compgen -A function || builtin :
+        builtin printf '\0F'
+        builtin declare -F
+        builtin printf '\0p'
+        builtin declare -p
+        builtin printf '\0j'
+        builtin jobs -rl
+        builtin jobs -sl
+        builtin printf '\0'
+        (($# == 0)) || builtin printf '1%s\0' "$@"
+}
+# Variables (-p) or functions (-f) of these names, each in a field.
+__sbx_items() {
+        builtin local "__sbx_how=$1" __sbx_item
+        builtin shift
+        for __sbx_item; do
+                builtin printf '%s ' "$__sbx_item"
+                builtin declare "$__sbx_how" "$__sbx_item" || builtin :
+                builtin printf '\0'
+        done
+}
 # One variable as `declare -p` has it, or the beginning of it. $1: a letter for the driver.
 __sbx_show() {
         builtin local -n "__sbx_it=$2"
@@ -198,8 +230,8 @@ FINAL_VAR() {
         __sbx_call FINAL_VAR "$1" "${!1}"
 }
 __sbx_exit=
-builtin readonly -f exit trap __sbx_leave __sbx_unwind __sbx_note __sbx_fall __sbx_rescue __sbx_show __sbx_tell \
-        __sbx_done __sbx_call
+builtin readonly -f exit trap __sbx_leave __sbx_unwind __sbx_note __sbx_fall __sbx_rescue __sbx_rest __sbx_items \
+        __sbx_show __sbx_tell __sbx_done __sbx_call
 builtin declare -ft trap
 builtin trap $'__sbx_note; \n__sbx_fall' ERR
 builtin trap __sbx_rescue EXIT

@@ -21,6 +21,8 @@ class Session:
         if framed_output:
             self.streams.frame_output(channel)
         self.workspace = os.getcwd()
+        self.is_init = os.getpid() == 1
+        self.fresh = True  # no code has run
         self.calls = Calls(channel, interrupts)
         self._begin()
 

@@ -9,6 +9,7 @@ from select import POLLIN, poll
 from time import monotonic
 
 from . import prelude, processes
+from .rest import Rest, descriptors, quote
 
 _CHUNK = 65536
 _LOOK_SECONDS = 0.5  # between looks whether the shell is still there
@@ -116,9 +117,11 @@ class Shell:
         self._page = Page()
         self.status = 0
         self._start()
-        self.known = frozenset(self.run_own().names)
+        self.started = self.tell_rest()
+        self.known = frozenset(self.last_names)
 
     def _start(self):
+        self.last_names = ()
         self._done_fd, done = pipe()
         self._errors_fd, errors = pipe()
         script, self._script_fd = pipe()
@@ -132,6 +135,7 @@ class Shell:
         for fd in (self._done_fd, self._errors_fd, self._interrupts.wakeup_fd, self._calls.request_fd):
             self._waiter.register(fd, POLLIN)
         self.version = self._greet()
+        self.own_fds = frozenset(descriptors(self.pid))
         self.errexit = False
 
     def _revive(self, gone):
@@ -214,11 +218,40 @@ class Shell:
         begin = b"{ :\n__sbx_status=%d\n{ :\n" % self.status
         end = f"\n}} && __sbx_line=1\n}} {prelude.DONE}>&${{__sbx_ran:=-}}\n"
         self._page.put(begin, script, end.encode("ascii"))
-        return self._go(f"\\builtin . {_PAGE_PATH} </dev/null >/dev/null 2>&{prelude.ERRORS}")
+        errexit = self.errexit  # which is off between executions
+        record = self._go(f"\\builtin . {_PAGE_PATH} </dev/null >/dev/null 2>&{prelude.ERRORS}")
+        self.errexit = errexit
+        return record
 
     def show(self, names):
         """What `declare -p` says of the variables, each with a line of ours before it."""
         return self.run_own("__sbx_shown=({})".format(" ".join(names)).encode("ascii")).shown
+
+    def _fields(self, script):
+        """What a script of the driver's writes into the page, field by field."""
+        self.run_own(script)
+        return self._page.left().partition(b"\0\0")[0].split(b"\0")
+
+    def tell_rest(self):
+        """All but the text of variables and functions, for a portable state. A trap for DEBUG is not seen in functions."""
+        return Rest(
+            self._fields(
+                f'{{ \\builtin printf t; \\builtin trap -p; \\builtin printf "\\0"; \\__sbx_rest "$@"; }} >&{prelude.PAGE}\n'.encode()
+            )
+        )
+
+    def tell_items(self, names, functions):
+        """[(kind, name, text that makes it)] of variables ("v") and functions ("f") that are there."""
+        found = []
+        for kind, how, wanted in (("v", b"-p", names), ("f", b"-f", functions)):
+            if not wanted:
+                continue
+            words = b" ".join(quote(name) for name in wanted)
+            for field in self._fields(b"\\__sbx_items %b %b >&%d\n" % (how, words, prelude.PAGE)):
+                name, _space, text = field.partition(b" ")
+                if text:
+                    found.append((kind, name, text))
+        return found
 
     def is_array(self, name):
         """Does a variable of that name hold more than one value?"""
@@ -233,6 +266,7 @@ class Shell:
         self._hear_errors()
         self.errexit = record.errexit
         self.status = record.status
+        self.last_names = record.names
         return record
 
     def _wait(self, first):

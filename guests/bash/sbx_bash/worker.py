@@ -6,6 +6,7 @@ import os
 from sbx_guest import frames, jsontext
 from sbx_guest import worker as python_worker
 from sbx_guest.requests import Requests, told_error
+from sbx_guest.states_requests import StateRequests
 from sbx_guest.text import safe_str
 
 from . import execute as execution
@@ -61,11 +62,11 @@ def _introduction(session):
         "runtime": "bash",
         "version": session.shell.version,
         "implementation": "bash",
-        "features": ["files", "tools"],
+        "features": ["files", "tools", "states"],
     }
 
 
-class Worker(Requests):
+class Worker(StateRequests, Requests):
     """Answers requests about one session."""
 
     def __init__(self, session):
@@ -76,7 +77,13 @@ class Worker(Requests):
             frames.SET: self._set,
             frames.CLEAR: self._clear,
             **self.file_handlers(),
+            **self.state_handlers(),
         }
+
+    def new_states(self):
+        from .states import BashStates
+
+        return BashStates(self.session)
 
     def _between(self):
         session = self.session
@@ -88,6 +95,7 @@ class Worker(Requests):
 
     def _exec(self, payload):
         header, source = frames.split(payload)
+        self.session.fresh = False
         return execution.execute(self.session, jsontext.loads(header), source)
 
     def _guarded(self, request, function, *arguments):

@@ -44,7 +44,7 @@ class ExecutionTest(BashTest):
         ready = self.guest.ready
         self.assertEqual((ready["protocol"], ready["runtime"], ready["implementation"]), (1, "bash", "bash"))
         self.assertRegex(ready["version"], r"^\d+\.\d+")
-        self.assertEqual(ready["features"], ["files", "tools"])
+        self.assertEqual(ready["features"], ["files", "tools", "states"])
 
     def test_output(self):
         result = self.run_ok("echo out; echo err >&2")

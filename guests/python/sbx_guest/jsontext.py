@@ -47,7 +47,7 @@ def loads(text):
     text = str(text, "utf-8")
     try:
         value, end = _scan(text, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):  # the latter where it has an error to raise that is in ``json``
         raise ValueError("not JSON") from None
     if end != len(text) or type(value) is not dict:
         raise ValueError("not one JSON object")
