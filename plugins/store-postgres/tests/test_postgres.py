@@ -13,7 +13,8 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests"))
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "tests")
+sys.path[:0] = [TESTS, os.path.join(TESTS, "store")]
 from postgres_server import Server, find_program, server_user
 from store_process import Store
 from tap import main, skip
