@@ -469,6 +469,14 @@ int cgroup_usage(struct sbx_cgroup *c, struct sbx_guest_usage *usage) {
         return 0;
 }
 
+void cgroup_forgive(struct sbx_cgroup *c) {
+        uint64_t kills;
+
+        if (c->manager->ops != NULL && (c->manager->controllers & CGROUP_MEMORY) != 0 &&
+            c->manager->ops->oom_kills(c, &kills) == 0)
+                c->oom_kills_before = kills;
+}
+
 void cgroup_release(struct sbx_cgroup *c) {
         struct sbx_cgroup_manager *m;
         bool kept = false;

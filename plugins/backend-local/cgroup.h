@@ -79,6 +79,9 @@ int cgroup_limit(struct sbx_cgroup *c, const struct cgroup_limits *limits, struc
  * doesn't tell is left as it was. Touches neither struct_size nor exit_code. */
 int cgroup_usage(struct sbx_cgroup *c, struct sbx_guest_usage *usage);
 
+/* What the memory limit killed so far counts no more: cgroup_usage tells of what comes. */
+void cgroup_forgive(struct sbx_cgroup *c);
+
 /* Kills every process in it, again and again until none is left (at most two seconds). */
 void cgroup_kill(struct sbx_cgroup *c);
 

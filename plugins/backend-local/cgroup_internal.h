@@ -49,6 +49,8 @@ struct cgroup_ops {
         /* Sets each limit that differs from `c->limits`, 0 being unlimited. `*ret_file` names what failed. */
         int (*limit)(struct sbx_cgroup *c, const struct cgroup_limits *limits, const char **ret_file);
         void (*usage)(struct sbx_cgroup *c, struct sbx_guest_usage *usage);
+        /* How often the memory limit has killed, ever. -ENODATA: the kernel doesn't tell. */
+        int (*oom_kills)(struct sbx_cgroup *c, uint64_t *ret);
         /* Makes the kernel forget cached pages that are charged to it. */
         void (*reclaim)(struct sbx_cgroup *c);
         /* Goes back to the cgroup that this process came from, and undoes what was set up. May be NULL. */

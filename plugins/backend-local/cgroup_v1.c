@@ -51,6 +51,11 @@ static void inspect(struct sbx_cgroup_manager *m, struct sbx_cgroup *c) {
                           cgroup_exists(c, cgroup_tree_of(m, CGROUP_MEMORY), MEMORY_SWAP_LIMIT);
 }
 
+/* Linux 4.13 and later; without it an out-of-memory kill shows as a killed guest. */
+static int oom_kills(struct sbx_cgroup *c, uint64_t *ret) {
+        return cgroup_read_key(tree(c, CGROUP_MEMORY)->fd, cgroup_path(c, "memory.oom_control").text, "oom_kill", ret);
+}
+
 static int reset_memory(struct sbx_cgroup *c) {
         uint64_t usage = 0;
         int r = read_number(c, CGROUP_MEMORY, "memory.usage_in_bytes", &usage);
@@ -62,9 +67,7 @@ static int reset_memory(struct sbx_cgroup *c) {
         r = write_limit(c, CGROUP_MEMORY, "memory.max_usage_in_bytes", "0");
         if (r < 0)
                 return r;
-        /* Linux 4.13 and later; without it an out-of-memory kill shows as a killed guest. */
-        r = cgroup_read_key(tree(c, CGROUP_MEMORY)->fd, cgroup_path(c, "memory.oom_control").text, "oom_kill",
-                            &c->oom_kills_before);
+        r = oom_kills(c, &c->oom_kills_before);
         return r == -ENODATA ? 0 : r;
 }
 
@@ -160,8 +163,7 @@ static void usage(struct sbx_cgroup *c, struct sbx_guest_usage *usage) {
                 usage->memory_peak_bytes = value;
         if (read_number(c, CGROUP_MEMORY, "memory.usage_in_bytes", &value) == 0)
                 usage->memory_bytes = value;
-        if (cgroup_read_key(tree(c, CGROUP_MEMORY)->fd, cgroup_path(c, "memory.oom_control").text, "oom_kill",
-                            &value) == 0)
+        if (oom_kills(c, &value) == 0)
                 usage->oom_killed = value > c->oom_kills_before;
 }
 
@@ -178,6 +180,7 @@ static const struct cgroup_ops v1_ops = {
         .reset = reset,
         .limit = limit,
         .usage = usage,
+        .oom_kills = oom_kills,
         .reclaim = reclaim,
 };
 

@@ -54,6 +54,10 @@ static void inspect(struct sbx_cgroup_manager *m, struct sbx_cgroup *c) {
                 close(peak_fd);
 }
 
+static int oom_kills(struct sbx_cgroup *c, uint64_t *ret) {
+        return cgroup_read_key(tree_fd(c), cgroup_path(c, "memory.events").text, "oom_kill", ret);
+}
+
 static int reset_memory(struct sbx_cgroup *c) {
         uint64_t usage = 0;
         int r = cgroup_read_u64(tree_fd(c), cgroup_path(c, "memory.current").text, &usage);
@@ -66,7 +70,7 @@ static int reset_memory(struct sbx_cgroup *c) {
                 return -errno;
         if (c->peak_fd >= 0 && write(c->peak_fd, "0", 1) != 1)
                 return -EIO;
-        return cgroup_read_key(tree_fd(c), cgroup_path(c, "memory.events").text, "oom_kill", &c->oom_kills_before);
+        return oom_kills(c, &c->oom_kills_before);
 }
 
 static int read_cpu_ns(struct sbx_cgroup *c, uint64_t *ret) {
@@ -165,7 +169,7 @@ static void usage(struct sbx_cgroup *c, struct sbx_guest_usage *usage) {
                 usage->memory_peak_bytes = value;
         if (cgroup_read_u64(tree_fd(c), cgroup_path(c, "memory.current").text, &value) == 0)
                 usage->memory_bytes = value;
-        if (cgroup_read_key(tree_fd(c), cgroup_path(c, "memory.events").text, "oom_kill", &value) == 0)
+        if (oom_kills(c, &value) == 0)
                 usage->oom_killed = value > c->oom_kills_before;
 }
 
@@ -348,6 +352,7 @@ static const struct cgroup_ops v2_ops = {
         .reset = reset,
         .limit = limit,
         .usage = usage,
+        .oom_kills = oom_kills,
         .reclaim = reclaim,
         .leave = leave,
 };

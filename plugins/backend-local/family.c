@@ -162,7 +162,7 @@ static void hear(struct local_guest *guest) {
 
 void family_hear_locked(struct family *family) {
         for (struct local_guest *at = family->members; at != NULL; at = at->next)
-                if (at->copies >= 0 && at->waits)
+                if (at->copies >= 0 && at->waits && !at->asked)
                         hear(at);
 }
 
@@ -255,6 +255,8 @@ static void end_one_locked(struct family *family, struct local_guest *guest) {
         if (!family_is_dead(guest))
                 end_process(family, family_pidfd(guest));
         take_deaths(family);
+        /* Who takes its place begins without the blame. */
+        cgroup_forgive(family->cgroup);
         if (!ran || family_runner_locked(family, guest) != NULL || family_kill_strays(family))
                 return;
         local_log(family->local, SBX_LOG_WARNING,

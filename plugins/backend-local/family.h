@@ -30,6 +30,7 @@ struct local_guest {
         uint64_t kept_bytes; /* while it waits: memory that it may hold for itself */
         pid_t inner_pid;     /* of its process, as the guest says */
         bool waits, killed;
+        bool asked; /* somebody waits for its answer on `copies` */
         int exit_code; /* INT32_MIN: unknown */
 };
 

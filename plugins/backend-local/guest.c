@@ -233,6 +233,9 @@ int local_guest_usage(void *instance, void *handle, struct sbx_guest_usage *ret_
         uint32_t size = ret_usage->struct_size < sizeof(usage) ? ret_usage->struct_size : (uint32_t)sizeof(usage);
         int r = 0;
 
+        pthread_mutex_lock(&guest->family->lock);
+        family_hear_locked(guest->family);
+        pthread_mutex_unlock(&guest->family->lock);
         if (strcmp(cgroup_manager_kind(guest->family->local->cgroups), "none") == 0)
                 usage_of_process(guest, &usage);
         else

@@ -132,7 +132,8 @@ static bool is_frozen_wanted(const struct sbx_guest_spec *spec) {
                (spec->flags & SBX_GUEST_FROZEN) != 0;
 }
 
-static int check(struct local_guest *guest, const struct sbx_guest_spec *spec, struct sbx_error *err) {
+/* From here on the answers of the guest are the caller's. */
+static int begin(struct local_guest *guest, const struct sbx_guest_spec *spec, struct sbx_error *err) {
         struct family *family = guest->family;
         int r = 0;
 
@@ -143,12 +144,10 @@ static int check(struct local_guest *guest, const struct sbx_guest_spec *spec, s
         family_hear_locked(family);
         if (guest->killed || family_is_dead(guest))
                 r = sbx_error_set(err, -ESRCH, LOCAL_ORIGIN, NULL, "the guest is dead");
-        else if (!is_frozen_wanted(spec) && !guest->waits)
+        else if (!is_frozen_wanted(spec)) /* they share files, and whatever else is in their namespaces */
                 r = sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, NULL,
                                   "a copy of a session's process can't run beside it, only take its place");
-        else if (!is_frozen_wanted(spec) && family_runner_locked(family, guest) != NULL)
-                r = sbx_error_set(err, -EBUSY, LOCAL_ORIGIN, "end the session that this one is a copy of",
-                                  "another copy of this session's process runs");
+        guest->asked = r == 0;
         pthread_mutex_unlock(&family->lock);
         return r;
 }
@@ -308,6 +307,12 @@ static int make_copy(struct copying *copying, const struct sbx_call *call, struc
         return r == 0 ? streams_hand_over(&copying->streams, copying->copy, true, ret_guest, err) : r;
 }
 
+static void end(struct local_guest *guest) {
+        pthread_mutex_lock(&guest->family->lock);
+        guest->asked = false;
+        pthread_mutex_unlock(&guest->family->lock);
+}
+
 /* One that came to nothing: the family goes on as it was. */
 static void drop(struct local_guest *copy) {
         struct family *family = copy->family;
@@ -327,16 +332,18 @@ int local_guest_fork(void *instance, void *handle, const struct sbx_guest_spec *
         struct local_guest *guest = handle;
         __attribute__((cleanup(end_copying))) struct copying copying = {
                 .guest = guest, .streams = NO_STREAMS, .deaths = {-1, -1}};
-        int r = check(guest, spec, err);
+        int r = begin(guest, spec, err);
 
         if (r < 0)
                 return r;
         copying.copy = family_add(guest->family);
-        if (copying.copy == NULL)
-                return sbx_error_set(err, -ENOMEM, LOCAL_ORIGIN, NULL, "out of memory");
-        copying.copy->limits = limits_for_spec(local, &spec->limits);
-        r = make_copy(&copying, call, ret_guest, err);
-        if (r < 0)
+        if (copying.copy != NULL) {
+                copying.copy->limits = limits_for_spec(local, &spec->limits);
+                r = make_copy(&copying, call, ret_guest, err);
+        } else
+                r = sbx_error_set(err, -ENOMEM, LOCAL_ORIGIN, NULL, "out of memory");
+        end(guest);
+        if (r < 0 && copying.copy != NULL)
                 drop(copying.copy);
         return r;
 }

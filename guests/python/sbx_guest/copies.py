@@ -103,8 +103,8 @@ class Copies:
                 self._make(request, fds)
         except (Busy, TooMuch) as error:
             self._tell(_BUSY, str(error))
-        except (OSError, ValueError, MemoryError) as error:
-            self._tell(_FAILED, f"{type(error).__name__}: {error}")
+        except (OSError, MemoryError) as error:  # a directory that may not be read, no more processes, no memory
+            self._tell(_BUSY, f"{type(error).__name__}: {error}")
         finally:
             for fd in fds:
                 os.close(fd)
@@ -145,7 +145,7 @@ class Copies:
             raise Busy("it has threads")
         if any(getitimer(kind)[0] for kind in (ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF)):
             raise Busy("a timer of it runs (signal.setitimer, signal.alarm)")
-        if has_others(session.is_init):
+        if has_others(session.is_init, session.forked):
             raise Busy("it has other processes")
         check_memory(directories)
         loop = _IdleLoop(session)

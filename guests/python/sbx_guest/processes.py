@@ -30,9 +30,9 @@ def _others():
             yield int(entry.name)
 
 
-def has_others(is_init):
-    """Has the session's code left processes behind, dead or alive? For the session's process."""
-    if is_init:
+def has_others(is_init, forked):
+    """Has the session's code left processes behind, dead or alive? ``forked``: some that are its own to wait for."""
+    if is_init and not forked:
         reap_orphans()
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
