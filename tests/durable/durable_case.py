@@ -139,7 +139,7 @@ class Machine:
         """The path of a configuration in a project of that name."""
         directory = os.path.join(self.directory, name)
         os.makedirs(os.path.join(directory, ".git"), mode=0o700, exist_ok=True)
-        where = {"conninfo": self.postgres.conninfo} if self.postgres else {"path": self.store}
+        where = {"conninfo": self.postgres.conninfo} if self.postgres else {"directory": self.store}
         entries = [{"name": self.backend, "plugin": "backend-" + self.backend, **self.entry, **more.pop("entry", {})},
                    {"name": "store", "plugin": "store-" + STORE, **where, **more.pop("store", {})}]
         text = 'environment = "%s";\n%s%s\nplugins = ( %s );\n' % (
@@ -234,7 +234,7 @@ class Server:
 
     def kill(self):
         """As the machine does when memory is short: no word of farewell. Waits until all below it is gone, too."""
-        if self.raw.process.returncode is None:
+        if not self.raw.process.stdin.closed:
             below = mcp_client.process_tree(self.pid)[1:]
             self.raw.process.kill()
             self.raw.process.wait()

@@ -4,7 +4,7 @@
 sessions. Afterwards each session goes on from a state that its client was told of, or from the one that was on its way to it,
 whole: all values are compared with a model's. Prints a table of what was killed and how sessions went on.
 
-Environment: KIND is the backend (wasm); KILLS how many (12); SEED. A failure names the seed: it makes the same programs and
+Environment: KIND is the backend (wasm); KILLS how many (12); VICTIMS of which kinds (all); SEED. A failure names the seed: it makes the same programs and
 draws the same moments, which a machine meets as well as it can."""
 import collections
 import os
@@ -23,10 +23,12 @@ SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 1 
 TOGETHER = 2         # sessions of the server
 ROUNDS_OF_ONE = 12   # then another session takes its place: models run all that led to a state
 MOMENT_MAX_S = 2.0
+LATE_DEATHS_MAX = 5
 # "memory" is code that takes all there is; the rest are processes.
 VICTIMS = {"wasm": ("guest", "zygote", "helper", "server", "server", "memory"),
            "local": ("guest", "guest", "zygote", "helper", "server", "server", "memory"),
            "docker": ("guest", "guest", "helper", "server", "server", "memory")}[KIND]
+VICTIMS = tuple(os.environ["VICTIMS"].split(",")) if "VICTIMS" in os.environ else VICTIMS
 # What the interpreter allocates it may be refused, and goes on; what is mapped or in files, the kernel gives until it ends
 # the guest. Nothing is left where it is refused.
 HOARD = "def _hoard():\n    held = []\n    while True:\n        held.append(bytearray(1 << 20))\n_hoard()\n"
@@ -143,7 +145,8 @@ class World:
     def strike(self, victim):
         time.sleep(min(MOMENT_MAX_S, self.chance.random() * 2 * sorted(self.took_s)[len(self.took_s) // 2]))
         if victim == "server":
-            self.server.kill()
+            case.kill(self.server.pid)  # what it has answered can be read all the same
+            self.server.raw.process.wait()
         elif victim != "memory":
             found = self.server.processes(victim)
             if not found or not case.kill(self.chance.choice(found)):
@@ -176,10 +179,19 @@ class World:
         life.told[content["id"]] = life.path = path
         life.possible = [path]
 
+    def look(self, life):
+        """What is killed takes others with it a moment later: then the session goes on once more."""
+        for _ in range(LATE_DEATHS_MAX):
+            told = self.server.execute(life.name, model.looking())
+            if told.state == "kept":
+                break
+        assert told.end == "ok", "%s%s" % (told, self.machine.logged())
+        return told
+
     def check(self, life, row):
         """It goes on, and tells how."""
         began = len(life.possible)
-        told = self.server.look(life.name)
+        told = self.look(life)
         index = life.found(told)
         row["in flight" if index == began - 1 and began > 1 else "as told"] += 1
         if told.notice_kind:
@@ -216,6 +228,8 @@ def test_kills_at_any_moment():
         try:
             while sum(row["kills"] for row in world.table.rows.values()) < KILLS:
                 world.round()
+        except case.Refused as reason:
+            raise AssertionError("%s%s" % (reason, machine.logged())) from reason
         finally:
             world.table.show()
             note("%d sessions, %d states compared one by one, seed %d" % (world.number, len(models.known), SEED))

@@ -138,10 +138,11 @@ class World:
         assert given["session_id"] == named.get("new_session_id", given["session_id"]) != session.name, given
         self.number += 1
         branch = Session(given["session_id"], self.programs(), path)
-        # Where it begins is its first checkpoint; of the other's it has none.
+        # Where it begins is its first checkpoint, which may be stored a moment later; of the other's it has none.
+        assert case.wait_for(lambda: self.server.checkpoints(branch.name)), "the fork is never stored"
         for one in self.server.checkpoints(branch.name):
             branch.tree.add(one["id"], one["label"], one["automatic"], path)
-        assert len(branch.tree.nodes) <= 1, branch.tree.listing()
+        assert len(branch.tree.nodes) == 1, branch.tree.listing()
         self.sessions.append(branch)
         if not checkpoint:  # the state now may have become a checkpoint of the original's
             self.adopt(session)
