@@ -223,7 +223,7 @@ class Files(SessionCase):
         self.execute("work", "x = 'later'")
         done = self.run_cli("sessions", "export", "work", "-", "--checkpoint", "here", binary=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        process = self.start("sessions", "import", "other", "-", stdin=subprocess.PIPE)
+        process = self.start("sessions", "import", "other", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         process.communicate(done.stdout)
         self.assertEqual(process.returncode, 0)
         self.assertEqual(self.value("other", "x"), "'kept'")
@@ -301,7 +301,7 @@ class Servers(SessionCase):
                 ("rollback_session", {"session_id": "work", "checkpoint": "c99"}, "c99"),
                 ("rollback_session", {"session_id": "none", "checkpoint": "c1"}, "none"),
                 ("fork_session", {"session_id": "work", "new_session_id": "work"}, "work"),
-                ("fork_session", {"session_id": "work", "new_session_id": "a/b"}, "a/b"),
+                ("fork_session", {"session_id": "work", "new_session_id": "a/b"}, "character 2"),
                 ("checkpoint_session", {"session_id": "work", "label": "two\nlines"}, "label")):
             result = server.call(tool, arguments)
             self.assertTrue(result["isError"], (tool, arguments))

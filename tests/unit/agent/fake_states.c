@@ -17,14 +17,29 @@ struct state {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* protects what follows */
 static struct state *states[STATES_MAX];                 /* oldest first */
 static size_t count;
+static struct state *marked[STATES_MAX]; /* copies */
+static size_t marked_count;
 static bool on, keep;
 static unsigned executions, rollbacks;
 
+static void free_state(struct state *state) {
+        json_decref(state->texts);
+        free(state);
+}
+
 static void remove_at(size_t index) {
-        json_decref(states[index]->texts);
-        free(states[index]);
+        free_state(states[index]);
         memmove(&states[index], &states[index + 1], (count - index - 1) * sizeof(struct state *));
         count--;
+}
+
+static struct state *copy_state(const struct state *state) {
+        struct state *copy = malloc(sizeof(*copy));
+
+        assert_non_null(copy);
+        *copy = *state;
+        copy->texts = json_deep_copy(state->texts);
+        return copy;
 }
 
 static bool is_of(const struct state *state, const char *principal, const char *id) {
@@ -44,10 +59,30 @@ void world_states_on(bool given_keep) {
         executions = rollbacks = 0;
 }
 
+static void forget_marked(void) {
+        while (marked_count > 0)
+                free_state(marked[--marked_count]);
+}
+
 void world_states_off(void) {
         SBX_LOCKED(&lock);
         on = keep = false;
         remove_matching(NULL, NULL);
+        forget_marked();
+}
+
+void world_states_mark(void) {
+        SBX_LOCKED(&lock);
+        forget_marked();
+        for (; marked_count < count; marked_count++)
+                marked[marked_count] = copy_state(states[marked_count]);
+}
+
+void world_states_back(void) {
+        SBX_LOCKED(&lock);
+        remove_matching(NULL, NULL);
+        for (; count < marked_count; count++)
+                states[count] = copy_state(marked[count]);
 }
 
 void world_states_lose(void) {

@@ -82,7 +82,9 @@ struct world_session *world_session(const char *principal, const char *id, bool 
  * ended, as if its process had been killed before. */
 void world_states_on(bool keep);
 void world_states_off(void);               /* and all are removed */
-void world_states_lose(void);              /* all are removed */
+void world_states_lose(void); /* all are removed */
+void world_states_mark(void); /* the store as it is now; and back to that */
+void world_states_back(void);
 void world_states_damage(unsigned newest); /* so many of the newest ones of each session */
 unsigned world_states(void);
 /* After an execution: what its result says of the checkpoint; NULL: none was made. */

@@ -1,33 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs: iterations, endings, checks, and going on after an interruption at any moment. */
-#include <fcntl.h>
-
-#include "base/fd.h"
-#include "fake_world.h"
-
-#define ID "1b4e28ba-2fa1-41d2-883f-0016d3cca427"
-
-static struct world world;
-
-static struct sbx_run_request agent(const char *task) {
-        return (struct sbx_run_request){
-                .kind = SBX_RUN_AGENT, .prompt = task, .run_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
-}
-
-static struct sbx_run_request completion(const char *prompt) {
-        return (struct sbx_run_request){
-                .kind = SBX_RUN_COMPLETION, .prompt = prompt, .run_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
-}
-
-static const char *text_in(const json_t *object, const char *member) {
-        const char *text = json_string_value(json_object_get(object, member));
-
-        return text != NULL ? text : "(none)";
-}
-
-static json_int_t number_in(const json_t *object, const char *member) {
-        return json_integer_value(json_object_get(object, member));
-}
+#include "resumes.h"
 
 /* What the model was told in that call: 0 is the system text, 1 the prompt. */
 static void assert_told(unsigned call, size_t message, const char *part, bool there) {
@@ -37,16 +10,6 @@ static void assert_told(unsigned call, size_t message, const char *part, bool th
         if ((strstr(text, part) != NULL) != there)
                 fail_msg("\"%s\" was %sexpected in \"%s\"", part, there ? "" : "not ", text);
         json_decref(messages);
-}
-
-static int setup(void **state) {
-        world = (struct world){.state = scratch_path("state")};
-        return 0;
-}
-
-static int teardown(void **state) {
-        return nftw(scratch_path("state"), scratch_remove_entry, 16, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT ? 0
-                                                                                                                   : -1;
 }
 
 /* ---- the two kinds ---- */
@@ -149,16 +112,6 @@ static void agent_without_context(void **state) {
 /* ---- endings ---- */
 
 /* Ends `end` with what was reached; `source` says so. */
-static json_t *assert_ends(const struct sbx_run_request *request, const char *end, const char *source) {
-        json_t *result = world_run(&world, request);
-
-        assert_string_equal(text_in(result, "end"), end);
-        assert_string_equal(text_in(result, "answer_source"), source);
-        assert_true(json_is_false(json_object_get(result, "success")));
-        assert_true(json_string_length(json_object_get(result, "error")) > 0);
-        return result;
-}
-
 static void ends_at_iterations(void **state) {
         static const char *const script[] = {AS_TEXT("one"), AS_TEXT("two"), AS_TEXT("three"), NULL};
         struct sbx_run_request request = agent("Count.");
@@ -468,71 +421,6 @@ static void an_ended_run_answers_its_result(void **state) {
         world_close(&world);
 }
 
-static char *journal_path(void) {
-        static char path[600];
-
-        snprintf(path, sizeof(path), "%s/runs/" ID ".jsonl", scratch_path("state"));
-        return path;
-}
-
-static unsigned count_in(const char *bytes, size_t size, const char *part) {
-        unsigned count = 0;
-
-        for (const char *at = bytes; (at = memmem(at, size - (size_t)(at - bytes), part, strlen(part))) != NULL; at++)
-                count++;
-        return count;
-}
-
-static void forget_times(json_t *result) {
-        json_object_del(result, "duration_ms");
-        json_object_del(result, "notices");
-}
-
-static char *read_journal(size_t *ret_size) {
-        struct sbx_buffer bytes = SBX_BUFFER(16u << 20);
-
-        assert_int_equal(sbx_file_read(AT_FDCWD, journal_path(), 16u << 20, &bytes, NULL), 0);
-        *ret_size = bytes.size;
-        return sbx_buffer_steal(&bytes);
-}
-
-static void write_journal(const char *bytes, size_t size) {
-        int fd = open(journal_path(), O_WRONLY | O_TRUNC | O_CLOEXEC);
-
-        assert_int_equal(write(fd, bytes, size), (ssize_t)size);
-        close(fd);
-}
-
-/* Goes on with the journal's first `size` bytes, as after a kill there. What it had is not asked for again. */
-static void resume_from(const char *const *script, const char *bytes, size_t size, json_t *expected) {
-        struct sbx_run_request again = {.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
-        unsigned done = count_in(bytes, size, "\"type\":\"model\""), all = 0;
-        bool touched = count_in(bytes, size, "\"name\":\"touch\"") > 1; /* the model's call, and its record */
-        json_t *result = NULL;
-        int r;
-
-        while (script[all] != NULL)
-                all++;
-        write_journal(bytes, size);
-        world_open(&world, NULL);
-        world.side_effects = 0;
-        world_script(script);
-        world_answered(done);
-        r = sbx_runs_run(world.runs, &again, &world.watch, &world.call, &result, &world.err);
-        if (r < 0 && r != -EALREADY)
-                fail_msg("%zu bytes: %s", size, world.err.message);
-        forget_times(result);
-        if (!json_equal(result, expected))
-                fail_msg("after %zu bytes: %s", size, json_dumps(result, JSON_COMPACT));
-        assert_int_equal(world_calls(), all - done);
-        if (touched)
-                assert_int_equal(world.side_effects, 0);
-        else
-                assert_true(world.side_effects <= 1);
-        json_decref(result);
-        world_close(&world);
-}
-
 static const char *const long_script[] = {
         AS_CODE("add 3; show"),
         AS_TOOL("touch", "{}"),
@@ -542,32 +430,6 @@ static const char *const long_script[] = {
         AS_FINAL("six"),
         AS_CODE("expect-n 7; length document; final"),
         NULL};
-
-/* Runs `script` once, and then again from every record on: always the same result. */
-static void assert_resumes(const struct sbx_run_request *request, const char *const *script, const char *answer,
-                           unsigned cuts_min) {
-        unsigned cuts = 0;
-        json_t *expected;
-        size_t size;
-        char *bytes;
-
-        world_open(&world, NULL);
-        world_script(script);
-        expected = world_run(&world, request);
-        assert_string_equal(text_in(expected, "answer"), answer);
-        forget_times(expected);
-        world_close(&world);
-        bytes = read_journal(&size);
-        for (size_t cut = 0; cut < size; cut++) {
-                if (bytes[cut] != '\n' || count_in(bytes, cut + 1, "\n") < 1 + request->variable_count)
-                        continue;
-                resume_from(script, bytes, cut + 1, expected);
-                cuts++;
-        }
-        assert_true(cuts >= cuts_min);
-        free(bytes);
-        json_decref(expected);
-}
 
 static void goes_on_after_a_kill_at_any_record(void **state) {
         const struct sbx_run_variable variable = {"document", {"elephants", 9}};
@@ -659,7 +521,7 @@ static void says_what_may_have_happened_twice(void **state) {
         static const char *const adds[] = {AS_TOOL("note", "{}"), AS_FINAL("x"), NULL};
 
         assert_uncertain(changes, 0, "not called again");
-        assert_int_equal(teardown(state), 0);
+        assert_int_equal(resumes_teardown(state), 0);
         assert_uncertain(adds, 1, "called again now");
 }
 
@@ -674,7 +536,7 @@ static void belongs_to_one_at_a_time(void **state) {
         world_open(&world, NULL);
         world_script(script);
         json_decref(assert_ends(&request, "error", "error")); /* the script was too short */
-        snprintf(path, sizeof(path), "%s/runs", scratch_path("state"));
+        snprintf(path, sizeof(path), "%s/runs", world.state);
         assert_int_equal(sbx_journal_open(path, ID, &world.logger, &journal, NULL), 0);
         assert_refused(&again, -EBUSY, ID);
         assert_int_equal(sbx_runs_list(world.runs, &list, NULL), 0);
@@ -711,31 +573,31 @@ static void works_without_a_directory(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(completion_answers, setup, teardown),
-                cmocka_unit_test_setup_teardown(completion_may_call_final, setup, teardown),
-                cmocka_unit_test_setup_teardown(agent_goes_on_until_final, setup, teardown),
-                cmocka_unit_test_setup_teardown(agent_without_context, setup, teardown),
-                cmocka_unit_test_setup_teardown(ends_at_iterations, setup, teardown),
-                cmocka_unit_test_setup_teardown(ends_at_tokens, setup, teardown),
-                cmocka_unit_test_setup_teardown(ends_at_tools, setup, teardown),
-                cmocka_unit_test_setup_teardown(ends_at_model_calls, setup, teardown),
-                cmocka_unit_test_setup_teardown(ends_at_cost, setup, teardown),
-                cmocka_unit_test_setup_teardown(ends_at_time, setup, teardown),
-                cmocka_unit_test_setup_teardown(ends_when_cancelled_and_goes_on, setup, teardown),
-                cmocka_unit_test_setup_teardown(ends_when_the_provider_fails, setup, teardown),
-                cmocka_unit_test_setup_teardown(check_fails_then_passes, setup, teardown),
-                cmocka_unit_test_setup_teardown(check_never_passes, setup, teardown),
-                cmocka_unit_test_setup_teardown(check_of_a_completion, setup, teardown),
-                cmocka_unit_test_setup_teardown(variables_are_in_the_session, setup, teardown),
-                cmocka_unit_test_setup_teardown(refuses_bad_requests, setup, teardown),
-                cmocka_unit_test_setup_teardown(an_ended_run_answers_its_result, setup, teardown),
-                cmocka_unit_test_setup_teardown(goes_on_after_a_kill_at_any_record, setup, teardown),
-                cmocka_unit_test_setup_teardown(goes_on_after_a_session_was_lost, setup, teardown),
-                cmocka_unit_test_setup_teardown(goes_on_with_sub_completions, setup, teardown),
-                cmocka_unit_test_setup_teardown(tells_what_ended_otherwise, setup, teardown),
-                cmocka_unit_test_setup_teardown(says_what_may_have_happened_twice, setup, teardown),
-                cmocka_unit_test_setup_teardown(belongs_to_one_at_a_time, setup, teardown),
-                cmocka_unit_test_setup_teardown(works_without_a_directory, setup, teardown),
+                cmocka_unit_test_setup_teardown(completion_answers, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(completion_may_call_final, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(agent_goes_on_until_final, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(agent_without_context, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(ends_at_iterations, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(ends_at_tokens, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(ends_at_tools, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(ends_at_model_calls, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(ends_at_cost, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(ends_at_time, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(ends_when_cancelled_and_goes_on, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(ends_when_the_provider_fails, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(check_fails_then_passes, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(check_never_passes, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(check_of_a_completion, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(variables_are_in_the_session, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(refuses_bad_requests, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(an_ended_run_answers_its_result, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(goes_on_after_a_kill_at_any_record, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(goes_on_after_a_session_was_lost, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(goes_on_with_sub_completions, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(tells_what_ended_otherwise, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(says_what_may_have_happened_twice, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(belongs_to_one_at_a_time, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(works_without_a_directory, resumes_setup, resumes_teardown),
         };
 
         return cmocka_run_group_tests_name("runs", tests, scratch_setup, scratch_teardown);
