@@ -25,8 +25,9 @@ static int set_up(const char *instance, const char *const *settings, struct sbx_
 }
 
 static int run_all(const char *name) {
-        const struct group groups[] = {state_group(), ends_group(),     hostile_group(),   limits_group(),
-                                       files_group(), runtimes_group(), snapshots_group(), crafted_group()};
+        const struct group groups[] = {state_group(),     ends_group(),     hostile_group(),
+                                       limits_group(),    files_group(),    runtimes_group(),
+                                       snapshots_group(), portable_group(), crafted_group()};
         _cleanup_free_ struct CMUnitTest *tests = NULL;
         size_t count = 0, filled = 0;
 

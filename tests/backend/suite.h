@@ -41,6 +41,7 @@ struct group limits_group(void);
 struct group files_group(void);
 struct group runtimes_group(void);
 struct group snapshots_group(void);
+struct group portable_group(void);
 struct group crafted_group(void);
 
 /* Ends the test as skipped, and says why. */

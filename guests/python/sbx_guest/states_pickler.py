@@ -232,9 +232,33 @@ def _weak_set(_pickler, value):
 # ---- files ----
 
 
+def _file_options(file):
+    """Those of open(), beside the mode."""
+    if isinstance(file, io.TextIOWrapper):
+        options = {"encoding": file.encoding, "errors": file.errors}
+        newline = getattr(file, "_newline", None)
+        return options if newline is None else {**options, "newline": newline}
+    return {"buffering": 0} if isinstance(file, io.FileIO) else {}
+
+
+def _file_mode(file):
+    mode = str(file.mode)
+    return mode if isinstance(file, io.TextIOWrapper) or "b" in mode else f"{mode}b"
+
+
+def _closed_file(file):
+    try:
+        name = file.name
+        if not isinstance(name, (str, bytes)):
+            raise Unsaved(file, "it has no name")
+        return build.closed_file, (name, _file_mode(file), _file_options(file))
+    except (ValueError, AttributeError) as error:
+        raise Unsaved(file, f"it is closed: {error}") from None
+
+
 def _file(_pickler, file):
     if file.closed:
-        raise Unsaved(file, "it is closed")
+        return _closed_file(file)
     try:
         name, status = file.name, os.fstat(file.fileno())
         if not isinstance(name, (str, bytes)) or not os.path.samestat(status, os.stat(name)):
@@ -246,17 +270,8 @@ def _file(_pickler, file):
         offset = file.tell() if file.seekable() else None
     except (OSError, ValueError, AttributeError) as error:
         raise Unsaved(file, f"it can't be opened again: {error}") from None
-    options, mode = {}, str(file.mode)
-    if isinstance(file, io.TextIOWrapper):
-        options = {"encoding": file.encoding, "errors": file.errors}
-        newline = getattr(file, "_newline", None)
-        if newline is not None:
-            options["newline"] = newline
-    elif isinstance(file, io.FileIO):
-        options = {"buffering": 0}
-    if not isinstance(file, io.TextIOWrapper) and "b" not in mode:
-        mode += "b"
-    return build.open_file, (os.path.abspath(os.fsdecode(name)), mode, offset, options)
+    path = os.path.abspath(os.fsdecode(name))
+    return build.open_file, (path, _file_mode(file), offset, _file_options(file))
 
 
 # ---- classes ----
