@@ -11,6 +11,8 @@
 #include "util.h"
 
 #define DEATH_LIMIT_MS 30000
+#define BURIAL_LIMIT_MS 500
+#define BURIALS_MAX 100
 #define HEARD_MAX 64 /* messages of one guest at a time */
 #define RUNNING_SCORE 1000
 #define OWN_PROCESSES 2 /* process 1, and one that is being copied */
@@ -216,6 +218,11 @@ int family_exit_code(struct local_guest *guest) {
         pthread_mutex_lock(&family->lock);
         if (guest->exit_code == INT32_MIN && family_is_dead(guest)) {
                 take_deaths(family);
+                /* Process 1 is about to tell; of others, perhaps. */
+                for (int i = 0; i < BURIALS_MAX && family->deaths >= 0 && guest->exit_code == INT32_MIN &&
+                                wait_fd(family->deaths, POLLIN, NULL, BURIAL_LIMIT_MS) == 0;
+                     i++)
+                        take_deaths(family);
                 if (atomic_load(&guest->pidfd) == FIRST_PROCESS && family->zygote != NULL)
                         guest->exit_code = zygote_exit_code(family->zygote, family->id, false);
         }
@@ -252,9 +259,10 @@ static void end_all_locked(struct family *family, struct local_guest *guest) {
 static void end_one_locked(struct family *family, struct local_guest *guest) {
         bool ran = !guest->waits;
 
-        if (!family_is_dead(guest))
+        if (!family_is_dead(guest)) {
                 end_process(family, family_pidfd(guest));
-        take_deaths(family);
+                guest->exit_code = -SIGKILL;
+        }
         /* Who takes its place begins without the blame. */
         cgroup_forgive(family->cgroup);
         if (!ran || family_runner_locked(family, guest) != NULL || family_kill_strays(family))
