@@ -34,6 +34,7 @@ struct sbx_vaults {
         const char *store_name; /* NULL: none is configured */
         size_t checkpoints_max;
         uint64_t store_wait_ms;
+        uint32_t ttl_ms;             /* of leases */
         uint64_t renew_ms, again_ms; /* between renewals, and after one that failed */
         struct sbx_memory_store *memory;
         char holder[SBX_LEASE_HOLDER_SIZE];

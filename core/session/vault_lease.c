@@ -67,7 +67,7 @@ static int renew(struct sbx_vault *vault) {
                                 .cancel_fd = vault->owner->stop_fd,
                                 .deadline_ns = sbx_clock_deadline_ms(RENEW_TIMEOUT_MS)};
         struct sbx_error problem = {0};
-        int r = vault->store.ops->lease_renew(vault->store.instance, vault->lease, vault->token, SBX_LEASE_TTL_MS,
+        int r = vault->store.ops->lease_renew(vault->store.instance, vault->lease, vault->token, vault->owner->ttl_ms,
                                               &call, &problem);
 
         settle(vault, r, &problem);
@@ -190,7 +190,7 @@ static int take_once(struct sbx_vault *vault, const struct sbx_call *call, struc
                      struct sbx_error *err) {
         const struct sbx_store_ops *ops = vault->store.ops;
         const char *holder = vault->owner->holder;
-        int r = ops->lease_take(vault->store.instance, vault->lease, holder, SBX_LEASE_TTL_MS, 0, call, lease, err);
+        int r = ops->lease_take(vault->store.instance, vault->lease, holder, vault->owner->ttl_ms, 0, call, lease, err);
 
         if (r != -EBUSY)
                 return r;
@@ -199,8 +199,8 @@ static int take_once(struct sbx_vault *vault, const struct sbx_call *call, struc
                 return r;
         if (err != NULL)
                 *err = (struct sbx_error){0};
-        return ops->lease_take(vault->store.instance, vault->lease, holder, SBX_LEASE_TTL_MS, lease->token, call, lease,
-                               err);
+        return ops->lease_take(vault->store.instance, vault->lease, holder, vault->owner->ttl_ms, lease->token, call,
+                               lease, err);
 }
 
 static int take(struct sbx_vault *vault, uint64_t until_ns, const struct sbx_call *call, struct sbx_error *err) {
@@ -274,11 +274,11 @@ bool sbx_vault_lost(struct sbx_vault *vault) {
         if (!vault->durable)
                 return false;
         silent_ns = sbx_boottime_ns() - atomic_load(&vault->renewed_ns);
-        if (silent_ns < SBX_LEASE_TTL_MS * SBX_NS_PER_MS)
+        if (silent_ns < vault->owner->ttl_ms * SBX_NS_PER_MS)
                 return false;
         call.deadline_ns = sbx_clock_deadline_ms(LOOK_TIMEOUT_MS);
-        r = vault->store.ops->lease_renew(vault->store.instance, vault->lease, vault->token, SBX_LEASE_TTL_MS, &call,
-                                          &problem);
+        r = vault->store.ops->lease_renew(vault->store.instance, vault->lease, vault->token, vault->owner->ttl_ms,
+                                          &call, &problem);
         if (r == 0)
                 atomic_store(&vault->renewed_ns, sbx_boottime_ns());
         else if (r == -ESTALE)

@@ -105,6 +105,7 @@ static int init(struct sbx_vaults *vaults, struct sbx_error *err) {
         vaults->store_name = store != NULL && store[0] != '\0' ? store : NULL;
         vaults->checkpoints_max = (size_t)sbx_config_int(vaults->config, "checkpoints_max");
         vaults->store_wait_ms = (uint64_t)sbx_config_int(vaults->config, "store_wait");
+        vaults->ttl_ms = SBX_LEASE_TTL_MS;
         vaults->renew_ms = SBX_LEASE_RENEW_MS;
         vaults->again_ms = SBX_LEASE_AGAIN_MS;
         sbx_lease_holder(vaults->holder);
