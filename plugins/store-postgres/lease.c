@@ -14,7 +14,7 @@ struct errand {
         uint64_t token;
         uint32_t ttl_ms;
         uint8_t claim[CLAIM_BYTES]; /* of one call: a try whose answer was lost finds its own lease again */
-        struct sbx_store_lease *ret;
+        struct sbx_store_lease found;
 };
 
 static int check_lease(const char *lease, uint32_t ttl_ms, struct sbx_error *err) {
@@ -26,19 +26,27 @@ static int check_lease(const char *lease, uint32_t ttl_ms, struct sbx_error *err
         return r;
 }
 
-/* The caller's struct may be that of an older or newer ABI: member by member. */
-static void fill_lease(struct sbx_store_lease *ret, uint64_t token, uint64_t remaining_ms, struct sbx_bytes holder) {
-        size_t length = holder.size < sizeof(ret->holder) ? holder.size : sizeof(ret->holder) - 1;
+static void fill_lease(struct sbx_store_lease *lease, uint64_t token, uint64_t remaining_ms, struct sbx_bytes holder) {
+        size_t length = holder.size < sizeof(lease->holder) ? holder.size : sizeof(lease->holder) - 1;
 
-        ret->token = token;
-        ret->remaining_ms = remaining_ms < UINT32_MAX ? (uint32_t)remaining_ms : UINT32_MAX;
-        memset(ret->holder, 0, sizeof(ret->holder));
+        *lease = (struct sbx_store_lease){.struct_size = sizeof(*lease), .token = token};
+        lease->remaining_ms = remaining_ms < UINT32_MAX ? (uint32_t)remaining_ms : UINT32_MAX;
         if (length > 0)
-                memcpy(ret->holder, holder.data, length);
+                memcpy(lease->holder, holder.data, length);
 }
 
-/* Fills `errand->ret`. -ENOENT: nobody has it. */
-static int look(const struct errand *errand, struct connection *connection, const struct sbx_call *call,
+/* The caller's struct may be that of an older ABI: no member behind its end is written. */
+static void hand_out(const struct sbx_store_lease *lease, struct sbx_store_lease *ret) {
+        if (ret->struct_size >= offsetof(struct sbx_store_lease, token) + sizeof(ret->token)) {
+                ret->remaining_ms = lease->remaining_ms;
+                ret->token = lease->token;
+        }
+        if (ret->struct_size >= offsetof(struct sbx_store_lease, holder) + sizeof(ret->holder))
+                memcpy(ret->holder, lease->holder, sizeof(ret->holder));
+}
+
+/* Fills `errand->found`. -ENOENT: nobody has it. */
+static int look(struct errand *errand, struct connection *connection, const struct sbx_call *call,
                 struct sbx_error *err) {
         static const char sql[] =
                 "SELECT token, holder, greatest(0, extract(epoch FROM ends - clock_timestamp()) * 1000)::bigint"
@@ -56,12 +64,12 @@ static int look(const struct errand *errand, struct connection *connection, cons
                 return -ENOENT;
         if (column_int8(result, 0, 0, &token) < 0 || column_int8(result, 0, 2, &remaining_ms) < 0)
                 return sbx_error_set(err, -EPROTO, POSTGRES_ORIGIN, NULL, "PostgreSQL answers what was not asked");
-        fill_lease(errand->ret, token, remaining_ms, column_bytes(result, 0, 1));
+        fill_lease(&errand->found, token, remaining_ms, column_bytes(result, 0, 1));
         return 0;
 }
 
 /* 1: taken; 0: it is another's. */
-static int try_take(const struct errand *errand, struct connection *connection, const struct sbx_call *call,
+static int try_take(struct errand *errand, struct connection *connection, const struct sbx_call *call,
                     struct sbx_error *err) {
         static const char sql[] =
                 "INSERT INTO leases AS l (name, token, holder, ends, claim)"
@@ -84,12 +92,12 @@ static int try_take(const struct errand *errand, struct connection *connection, 
                 return r;
         if (column_int8(result, 0, 0, &token) < 0)
                 return sbx_error_set(err, -EPROTO, POSTGRES_ORIGIN, NULL, "PostgreSQL answers what was not asked");
-        fill_lease(errand->ret, token, errand->ttl_ms, (struct sbx_bytes){errand->holder, strlen(errand->holder)});
+        fill_lease(&errand->found, token, errand->ttl_ms, (struct sbx_bytes){errand->holder, strlen(errand->holder)});
         return 1;
 }
 
 static int take_work(struct connection *connection, void *data, const struct sbx_call *call, struct sbx_error *err) {
-        const struct errand *errand = data;
+        struct errand *errand = data;
 
         for (unsigned i = 0; i < TRIES; i++) {
                 int r = try_take(errand, connection, call, err);
@@ -99,18 +107,17 @@ static int take_work(struct connection *connection, void *data, const struct sbx
                 r = look(errand, connection, call, err);
                 if (r < 0 && r != -ENOENT)
                         return r;
-                if (r == 0 && errand->ret->remaining_ms > 0)
+                if (r == 0 && errand->found.remaining_ms > 0)
                         break; /* else it became free just now */
         }
         return sbx_error_set(err, -EBUSY, POSTGRES_ORIGIN, NULL, "the lease %s is held by %s for %u ms more",
-                             errand->lease, errand->ret->holder, errand->ret->remaining_ms);
+                             errand->lease, errand->found.holder, errand->found.remaining_ms);
 }
 
 int store_lease_take(struct postgres_store *store, const char *lease, const char *holder, uint32_t ttl_ms,
                      uint64_t replace_token, const struct sbx_call *call, struct sbx_store_lease *ret_lease,
                      struct sbx_error *err) {
-        struct errand errand = {
-                .lease = lease, .holder = holder, .token = replace_token, .ttl_ms = ttl_ms, .ret = ret_lease};
+        struct errand errand = {.lease = lease, .holder = holder, .token = replace_token, .ttl_ms = ttl_ms};
         int r = check_lease(lease, ttl_ms, err);
 
         if (r == 0 && (*holder == '\0' || strnlen(holder, sizeof(ret_lease->holder)) == sizeof(ret_lease->holder)))
@@ -119,7 +126,10 @@ int store_lease_take(struct postgres_store *store, const char *lease, const char
         if (r < 0)
                 return r;
         randombytes_buf(errand.claim, sizeof(errand.claim));
-        return pool_work(store->pool, take_work, &errand, call, err);
+        r = pool_work(store->pool, take_work, &errand, call, err);
+        if (r == 0 || r == -EBUSY)
+                hand_out(&errand.found, ret_lease);
+        return r;
 }
 
 static int renew_work(struct connection *connection, void *data, const struct sbx_call *call, struct sbx_error *err) {
@@ -169,7 +179,7 @@ int store_lease_release(struct postgres_store *store, const char *lease, uint64_
 }
 
 static int look_work(struct connection *connection, void *data, const struct sbx_call *call, struct sbx_error *err) {
-        const struct errand *errand = data;
+        struct errand *errand = data;
         int r = look(errand, connection, call, err);
 
         return r == -ENOENT ? sbx_error_set(err, r, POSTGRES_ORIGIN, NULL, "nobody has the lease %s", errand->lease)
@@ -178,8 +188,12 @@ static int look_work(struct connection *connection, void *data, const struct sbx
 
 int store_lease_look(struct postgres_store *store, const char *lease, const struct sbx_call *call,
                      struct sbx_store_lease *ret_lease, struct sbx_error *err) {
-        struct errand errand = {.lease = lease, .ret = ret_lease};
+        struct errand errand = {.lease = lease};
         int r = check_name(lease, err);
 
-        return r < 0 ? r : pool_work(store->pool, look_work, &errand, call, err);
+        if (r == 0)
+                r = pool_work(store->pool, look_work, &errand, call, err);
+        if (r == 0)
+                hand_out(&errand.found, ret_lease);
+        return r;
 }
