@@ -32,9 +32,9 @@ def test_the_second_server_is_told_who_has_it():
         text = refused(second, "mine")
         note(text)
         assert "mine" in text and str(first.pid) in text, text
-        for tool in ("checkpoint_session", "rollback_session", "fork_session"):
+        for tool, more in (("checkpoint_session", {}), ("rollback_session", {"checkpoint": "c1"}), ("fork_session", {})):
             try:
-                second.call(tool, session_id="mine")
+                second.call(tool, session_id="mine", **more)
             except case.Refused as reason:
                 assert str(first.pid) in str(reason), reason
             else:
