@@ -109,7 +109,10 @@ class Session:
             self._leave_child(error)
         if sys.getrecursionlimit() < _RECURSION_MIN:
             sys.setrecursionlimit(1000)
-        return value, error
+        try:
+            return value, error
+        finally:  # as in Interrupts.guard, whose frame leads to this one
+            value = error = None
 
     def _leave_child(self, error):
         code = 0
@@ -147,6 +150,9 @@ def reseed():
     module = sys.modules.get("numpy.random")
     if module is not None:
         module.seed()
+    module = sys.modules.get("tempfile")
+    if module is not None:
+        module._name_sequence = None  # it has a generator of its own, which is made anew
 
 
 def _input(prompt="", /):
