@@ -32,8 +32,8 @@ static int spawn(struct family *family, const struct zygote_request *request, co
         return zygote_spawn(family->zygote, &full, fds, count, call, &family->first_pidfd, err);
 }
 
-static int spawn_somewhere(struct family *family, const struct zygote_request *request,
-                           const struct streams *streams, const struct sbx_call *call, struct sbx_error *err) {
+static int spawn_somewhere(struct family *family, const struct zygote_request *request, const struct streams *streams,
+                           const struct sbx_call *call, struct sbx_error *err) {
         for (int i = 0; i < STARTS_MAX; i++) {
                 int r = zygote_get(family->local, call, &family->zygote, err);
 
@@ -81,8 +81,8 @@ static void add_cgroup_layer(void *data, const char *name, const char *state, co
         report_layer(data, name, state, detail);
 }
 
-static int make_report(struct family *family, int fd, const struct cgroup_limits *limits,
-                       const struct sbx_call *call, struct sbx_error *err) {
+static int make_report(struct family *family, int fd, const struct cgroup_limits *limits, const struct sbx_call *call,
+                       struct sbx_error *err) {
         struct report_builder builder;
         char text[REPORT_MAX];
         int r = read_report(fd, text, call, err);
