@@ -108,6 +108,7 @@ class Worker(StateRequests, Requests):
         else:
             answer["end"] = "memory" if isinstance(error, MemoryError) else "error"
         answer["error"] = told_error(error)
+        error = None  # its frames lead to this one
         return answer, b""
 
     def _get(self, payload):

@@ -70,4 +70,7 @@ class Interrupts:
         except BaseException:  # noqa: BLE001, S110 - raised by the profiler itself, which is gone by that
             pass
         settrace(None)
-        return value, error
+        try:
+            return value, error
+        finally:  # this frame is in the error's traceback: what its code held would stay until cycles are looked for
+            value = error = None

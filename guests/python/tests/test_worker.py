@@ -149,6 +149,13 @@ class ExecutionTest(GuestTest):
         self.run_ok("x = 1\nx")
         self.run_ok("'[' * 150 + ']' * 150\nimport json, asyncio")
 
+    def test_what_failed_code_held_is_let_go_at_once(self):
+        self.run_ok("import gc, weakref\ngc.disable()\nclass Hoard: pass\nalive = []")
+        self.run_error("def f():\n    held = Hoard()\n    alive.append(weakref.ref(held))\n    1 / 0\nf()", "ZeroDivisionError")
+        self.run_error("def g():\n    held = [Hoard()]\n    try: f()\n    finally: held.x\ng()", "AttributeError")
+        self.assertEqual(self.run_ok("[one() for one in alive]")["value"], "[None, None]")
+        self.run_ok("gc.enable()")
+
     def test_memory_error(self):
         result = self.guest.run("x = 'keep'\ny = bytearray(1 << 40)")
         self.assertEqual((result["end"], result["error"]["type"]), ("memory", "MemoryError"))
