@@ -168,18 +168,19 @@ static int parse_half(const struct sealing *sealing, const char *directory, cons
 
 int index_parse(const struct sealing *sealing, const char *directory, struct bytes *file, struct index *ret_index) {
         _cleanup_index_ struct index index = {0};
-        int r = -EBADMSG;
+        int r = -EBADMSG, first = -EBADMSG;
 
         index.file = *file;
         *file = (struct bytes){0};
-        for (int half = 0; half < 2 && r == -EBADMSG; half++) {
+        for (int half = 0; half < 2 && (r == -EBADMSG || r == -EPROTONOSUPPORT); half++) {
+                first = r;
                 while (index.count > 0)
                         free(index.entries[--index.count].leaf);
                 r = index.file.size < INDEX_HEAD ? -EBADMSG
                                                  : parse_half(sealing, directory, &index.file, half == 0, &index);
         }
         if (r < 0)
-                return r;
+                return first == -EPROTONOSUPPORT && r == -EBADMSG ? first : r;
         *ret_index = index;
         index = (struct index){0};
         return 0;

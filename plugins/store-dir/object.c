@@ -118,18 +118,20 @@ static int read_chunk(void *data, size_t index) {
         const struct object *object = window->object;
         size_t chunk = window->first + index, raw_size = chunk_size(object, chunk), size;
         const uint8_t *entry = object->table + chunk * OBJECT_ENTRY;
+        uint64_t offset = load_number(entry + 32, 8);
         uint8_t *raw = window->raw + index * SEALING_CHUNK_MAX, hash[SEALING_HASH_SIZE], context[OBJECT_CONTEXT];
         _cleanup_free_ uint8_t *sealed = NULL;
         ssize_t got;
         int r;
 
         size = (size_t)load_number(entry + 40, 4);
-        if (size > SEALING_CHUNK_MAX + SEALING_OVERHEAD)
+        if (size > SEALING_CHUNK_MAX + SEALING_OVERHEAD || offset > object->file_size ||
+            size > object->file_size - offset)
                 return -EBADMSG;
         sealed = malloc(size + 1);
         if (sealed == NULL)
                 return -ENOMEM;
-        got = read_at(object->fd, sealed, size, load_number(entry + 32, 8) & INT64_MAX);
+        got = read_at(object->fd, sealed, size, offset);
         if (got < 0)
                 return (int)got;
         if ((size_t)got != size)

@@ -142,7 +142,7 @@ static int make_identity(struct dir_store *store, int root_fd, struct sbx_error 
         return r < 0 && r != -EEXIST ? store_error(store, r, "write", IDENTITY, NULL, err) : 0;
 }
 
-/* -ENOENT: there is none. */
+/* -ENODATA: there is none. */
 static int read_identity(struct dir_store *store, int root_fd, const char *name, struct bytes *ret_text,
                          struct sbx_error *err) {
         _cleanup_bytes_ struct bytes text = {0};
@@ -150,7 +150,7 @@ static int read_identity(struct dir_store *store, int root_fd, const char *name,
         int r = file_read(root_fd, name, SEALING_IDENTITY_MAX, &text, NULL);
 
         if (r == -ENOENT)
-                return r;
+                return -ENODATA;
         snprintf(place, sizeof(place), "%s/%s", store->path, name);
         if (r < 0 && r != -EFBIG)
                 return store_error(store, r, "read", name, NULL, err);
@@ -173,7 +173,8 @@ static int restore_identity(struct dir_store *store, int root_fd, const char *na
         return write_identity(root_fd, name, text);
 }
 
-/* From the one file or, if it is damaged or missing, the other, which is then put in its place. */
+/* From the one file or, if it is damaged or missing, the other, which is then put in its place. -ENODATA: neither is
+ * there. */
 static int find_identity(struct dir_store *store, int root_fd, struct sbx_error *err) {
         _cleanup_bytes_ struct bytes text = {0};
         struct sbx_error first = {0}, second = {0};
@@ -190,11 +191,11 @@ static int find_identity(struct dir_store *store, int root_fd, struct sbx_error 
                 (void)restore_identity(store, root_fd, IDENTITY, &text); /* else the copy serves again the next time */
                 return 0;
         }
-        if (r == -ENOENT && copy != -ENOENT) {
+        if (r == -ENODATA && copy != -ENODATA) {
                 r = copy;
                 first = second;
         }
-        return r == -ENOENT ? r : sbx_error_set(err, r, first.origin, first.hint, "%s", first.message);
+        return r == -ENODATA ? r : sbx_error_set(err, r, first.origin, first.hint, "%s", first.message);
 }
 
 /* ---- all of it ---- */
@@ -232,11 +233,11 @@ static int open_store(struct dir_store *store, bool create, struct sbx_error *er
         if (r < 0)
                 return r;
         r = find_identity(store, root_fd, err);
-        if (r == -ENOENT && create) {
+        if (r == -ENODATA && create) {
                 r = make_identity(store, root_fd, err);
                 if (r == 0 || r == -EEXIST) /* files of another process that has made it at this moment, perhaps */
                         r = find_identity(store, root_fd, err);
-                if (r == -ENOENT)
+                if (r == -ENODATA)
                         r = sbx_error_set(
                                 err, -EINVAL, DIR_ORIGIN,
                                 "Set the option `directory` to a directory of its own; if this one was a store, its "
@@ -247,7 +248,7 @@ static int open_store(struct dir_store *store, bool create, struct sbx_error *er
                 r = open_parts(store, root_fd, err);
         if (r < 0) {
                 close_parts(store);
-                return r;
+                return r == -ENODATA ? -ENOENT : r; /* an empty directory: nobody has stored anything */
         }
         store->root_fd = steal_fd(&root_fd);
         store->opened = true;
