@@ -118,7 +118,9 @@ class Descriptors:
             raise Busy(f"an open socket (descriptor {fd})")
         if stat.S_ISFIFO(found.st_mode):
             raise Busy(f"an open pipe (descriptor {fd})")
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)) or target.startswith("/memfd:"):
+        if target.startswith("/memfd:"):
+            raise Busy(f"an open memfd (descriptor {fd})")
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             raise Busy(f"an open {target.partition(':')[2].strip('[]') or 'descriptor'} (descriptor {fd})")
         path = target
         try:

@@ -163,8 +163,7 @@ class KeptFiles:
             return
         if not exists:
             self._create(path, entry)
-        if entry.kind != stat.S_IFLNK:
-            _settle(path, entry)
+        _settle(path, entry)
 
     @staticmethod
     def _create(path, entry):
@@ -181,8 +180,9 @@ class KeptFiles:
 
 
 def _settle(path, entry):
-    os.chmod(path, entry.mode & ~0o6000)  # no set-id bits: the jail refuses them
-    os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns))
+    if entry.kind != stat.S_IFLNK:
+        os.chmod(path, entry.mode & ~0o6000)  # no set-id bits: the jail refuses them
+    os.utime(path, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
 
 
 def _walk_open(top):

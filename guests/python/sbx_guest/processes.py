@@ -15,19 +15,20 @@ _FROZEN = b"(sbx-frozen"  # what a copy of the session's process is called that 
 def _others():
     """Numbers of the other processes, but for process 1, what it is burying, and copies of this one that wait."""
     own = os.getpid()
-    for entry in os.scandir("/proc"):  # as it goes: whoever was started meanwhile comes later in it
-        if not entry.name.isdecimal() or int(entry.name) in (1, own):
-            continue
-        try:
-            fd = os.open(f"/proc/{entry.name}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    with os.scandir("/proc") as entries:  # as it goes: whoever was started meanwhile comes later in it
+        for entry in entries:
+            if not entry.name.isdecimal() or int(entry.name) in (1, own):
+                continue
             try:
-                name, _end, rest = os.read(fd, 512).rpartition(b")")
-            finally:
-                os.close(fd)
-        except OSError:
-            continue  # gone
-        if not name.endswith(_FROZEN) and not rest.startswith(b" Z 1 "):
-            yield int(entry.name)
+                fd = os.open(f"/proc/{entry.name}/stat", os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    name, _end, rest = os.read(fd, 512).rpartition(b")")
+                finally:
+                    os.close(fd)
+            except OSError:
+                continue  # gone
+            if not name.endswith(_FROZEN) and not rest.startswith(b" Z 1 "):
+                yield int(entry.name)
 
 
 def has_others(is_init, forked):
