@@ -188,20 +188,32 @@ int sbx_copies_make(struct sbx_session *session, const struct sbx_checkpoint *gi
 
 /* ---- using one ---- */
 
+static int refuse_gone(const char *id, struct sbx_error *err) {
+        return sbx_error_set(err, -ENOENT, ORIGIN, NULL, "there is no copy of checkpoint '%s' any more", id);
+}
+
 int sbx_copies_use(struct sbx_session *session, const char *id, bool consume, const struct sbx_call *call,
                    struct sbx_guest_process **ret_guest, struct sbx_error *err) {
         struct sbx_copy *copy = find(session, id);
+        struct sbx_error problem = {0};
         char label[SBX_SESSION_LABEL_SIZE];
         struct sbx_guest_spec spec;
         int r;
 
         if (copy == NULL || !sbx_guest_alive(copy->guest))
-                return sbx_error_set(err, -ENOENT, ORIGIN, NULL, "there is no copy of checkpoint '%s' any more", id);
+                return refuse_gone(id, err);
         if (!consume) {
                 sbx_session_describe(session, session->memory_limit_bytes, label, &spec);
-                r = sbx_guest_fork(copy->guest, &spec, call, ret_guest, err);
-                if (r == 0 || (session->guest != NULL && sbx_guest_alive(session->guest)))
-                        return r;
+                spec.flags = SBX_GUEST_FROZEN; /* until the session's guest has ended, which the caller sees to */
+                r = sbx_guest_fork(copy->guest, &spec, call, ret_guest, &problem);
+                if (r == -ESRCH) {
+                        drop(session, copy);
+                        return refuse_gone(id, err);
+                }
+                if (r < 0 && session->guest != NULL && sbx_guest_alive(session->guest))
+                        return sbx_error_set(err, r, problem.origin, problem.hint, "%s", problem.message);
+                if (r == 0)
+                        return 0;
         }
         *ret_guest = take_out(session, copy);
         return 0;

@@ -130,6 +130,7 @@ static int begin_then(struct sbx_session *origin, const struct sbx_session *bran
                       struct sbx_error *err) {
         struct sbx_guest_process *copy = sbx_copies_find(origin, checkpoint->id);
         unsigned part_count = checkpoint->part_count;
+        json_t *about;
         int r;
 
         memcpy(beginning->from, checkpoint->id, sizeof(beginning->from));
@@ -144,7 +145,12 @@ static int begin_then(struct sbx_session *origin, const struct sbx_session *bran
                         "checkpoint '%s' of session '%s' is a copy of its process, which can't run beside it",
                         beginning->from, origin->id);
         r = sbx_vault_read(origin->vault, beginning->from, call, &beginning->state, err);
-        return r;
+        if (r < 0)
+                return r;
+        about = json_deep_copy(beginning->state.about); /* the origin's tree has that one, and another thread soon */
+        json_decref(beginning->state.about);
+        beginning->state.about = about;
+        return about != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
 }
 
 struct fresh {
@@ -199,8 +205,9 @@ static json_t *answer(const struct sbx_session *origin, const struct sbx_session
 }
 
 static int run_fork(struct sbx_session *origin, void *data, const struct sbx_call *call, struct sbx_error *err) {
-        __attribute__((cleanup(cleanup_beginning))) struct beginning beginning = {0};
         _cleanup_turn_ struct sbx_session *branch = NULL;
+        /* Given back before the turn is: what it holds may be the branch's, too. */
+        __attribute__((cleanup(cleanup_beginning))) struct beginning beginning = {0};
         const struct sbx_checkpoint *checkpoint = NULL;
         uint64_t began_ns = sbx_clock_ns(), memory_bytes;
         struct fork *fork = data;

@@ -11,6 +11,7 @@
 #define ORIGIN SBX_SESSION_ORIGIN
 #define VARIABLES_TIMEOUT_MS UINT64_C(10000) /* reading and writing variables; a __repr__ may hang */
 #define MIB (UINT64_C(1) << 20)
+#define ATTEMPTS_MAX 3u /* at an operation whose guest turns out to be dead: its own, a copy, and then a new one */
 
 /* ---- the table ---- */
 
@@ -185,26 +186,41 @@ static int take(struct sbx_sessions *sessions, const struct sbx_operation *opera
         }
 }
 
+/* What the next attempt is not to use again: guests that were made ahead and copies may have ended with what ended this
+ * one, each of them a moment later, so that they look alive. */
+static void distrust(struct sbx_session *session, unsigned attempts) {
+        if (session->backend != NULL && (session->untried || session->guest == NULL))
+                sbx_pool_discard(session->backend->pool);
+        if (attempts < 2)
+                return;
+        if (session->guest != NULL)
+                sbx_guest_end(session->guest);
+        sbx_copies_clear(session);
+        sbx_copies_prune(session);
+}
+
 int sbx_session_operate(struct sbx_sessions *sessions, const struct sbx_operation *operation,
                         const struct sbx_call *call, struct sbx_error *err) {
         _cleanup_turn_ struct sbx_session *session = NULL;
         struct sbx_error problem = {0};
+        unsigned attempts = 0;
         int r = take(sessions, operation, call, &session, err);
 
         if (r < 0)
                 return r;
         /* A guest can die between the look at it and the request. The request never reached it, so this is no second
          * run of anything. */
-        r = attempt(session, operation, call, &problem);
-        if (r == -ESRCH) {
-                if (session->untried && session->backend != NULL) /* it was new: an engine has been restarted, say */
-                        sbx_pool_discard(session->backend->pool);
+        do {
                 problem = (struct sbx_error){0};
                 r = attempt(session, operation, call, &problem);
-        }
-        if (r == -ESRCH)
+                if (r == -ESRCH)
+                        distrust(session, ++attempts);
+        } while (r == -ESRCH && attempts < ATTEMPTS_MAX);
+        if (r == -ESRCH) {
+                problem = (struct sbx_error){0};
                 sbx_error_set(&problem, r, ORIGIN, "Look at the log of the backend, and run `snipara-sandbox doctor`.",
                               "the interpreter of session '%s' ends as soon as it is started", session->id);
+        }
         if (r < 0 && err != NULL && err->code == 0)
                 *err = problem;
         return r;

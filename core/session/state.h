@@ -367,8 +367,8 @@ enum sbx_mechanism sbx_copies_mechanism(const struct sbx_session *session); /* b
 int sbx_copies_make(struct sbx_session *session, const struct sbx_checkpoint *given, const char *id,
                     const struct sbx_call *call, struct sbx_error *err);
 struct sbx_guest_process *sbx_copies_find(struct sbx_session *session, const char *id); /* NULL: none that lives */
-/* A guest from the copy of a checkpoint. The copy stays if that can be, unless `consume`. -ENOENT; -EBUSY, -ENOTSUP: it
- * can't be while the session's guest lives. */
+/* A guest from the copy of a checkpoint, to take the place of the session's, which must be ended before this one is asked
+ * for anything. The copy stays if that can be, unless `consume`. -ENOENT. */
 int sbx_copies_use(struct sbx_session *session, const char *id, bool consume, const struct sbx_call *call,
                    struct sbx_guest_process **ret_guest, struct sbx_error *err);
 /* Drops dead ones, and those whose checkpoint is gone; and checkpoints that had nothing but a copy which is gone. */

@@ -14,7 +14,9 @@ static struct {
         uint64_t token;
 } leases[LEASES_MAX];
 static size_t lease_count;
-static unsigned commits, slow_ms;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static bool hold;
+static unsigned commits, held, slow_ms;
 static int commit_failure, get_failure;
 static const char *damaged;
 
@@ -30,6 +32,9 @@ static int commit(void *instance, const struct sbx_store_change *changes, size_t
 
         pthread_mutex_lock(&lock);
         commits++;
+        for (held++; hold;)
+                pthread_cond_wait(&released, &lock);
+        held--;
         ms = slow_ms;
         r = commit_failure;
         pthread_mutex_unlock(&lock);
@@ -114,6 +119,8 @@ void fake_store_open(void) {
         commits = slow_ms = 0;
         commit_failure = get_failure = 0;
         damaged = NULL;
+        hold = false;
+        held = 0;
 }
 
 void fake_store_close(void) {
@@ -138,6 +145,17 @@ void fake_store_fail_commits(int code) {
 void fake_store_fail_gets(int code) {
         SBX_LOCKED(&lock);
         get_failure = code;
+}
+
+void fake_store_hold_commits(bool on) {
+        SBX_LOCKED(&lock);
+        hold = on;
+        pthread_cond_broadcast(&released);
+}
+
+unsigned fake_store_held(void) {
+        SBX_LOCKED(&lock);
+        return held;
 }
 
 void fake_store_slow_commits(unsigned ms) {

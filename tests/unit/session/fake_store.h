@@ -10,6 +10,8 @@ unsigned fake_store_commits(void);      /* that were tried */
 void fake_store_fail_commits(int code); /* 0: they work */
 void fake_store_fail_gets(int code);
 void fake_store_slow_commits(unsigned ms);
+void fake_store_hold_commits(bool on); /* they wait until it is off */
+unsigned fake_store_held(void);        /* how many do */
 /* Flips a bit of what is read, of blobs whose name has this in it; NULL: of none. */
 void fake_store_damage(const char *part_of_name);
 /* Another server takes every lease that somebody has; and gives them back. */

@@ -17,7 +17,8 @@ static int checkpoint(struct table *table, const char *id, const char *label) {
         json_t *given = NULL;
 
         table->err = (struct sbx_error){0};
-        return keep_answer(sbx_sessions_checkpoint(table->sessions, NULL, id, label, NULL, &given, &table->err), &given);
+        return keep_answer(sbx_sessions_checkpoint(table->sessions, NULL, id, label, NULL, &given, &table->err),
+                           &given);
 }
 
 static int rollback(struct table *table, const char *id, const char *to) {
@@ -409,24 +410,124 @@ static void test_a_lease_is_lost(void **state) {
 static void test_a_slow_store_holds_up_nobody(void **state) {
         struct runner slow = {0};
         struct table server;
+        unsigned ended = 0;
 
         fake_store_open();
         fake_guest_can_tell();
         server_open(&server, NULL);
         assert_int_equal(runs_in(&server, "s"), 1);
-        fake_store_slow_commits(3000);
+        fake_store_hold_commits(true);
+        slow.counter = &ended;
         runner_start(&slow, &server, "s", "ok");
-        wait_until_busy(&server, "s");
+        while (fake_store_held() == 0)
+                pause_ms(1);
         for (int i = 0; i < 20; i++) {
                 json_decref(list_of(&server, ""));
                 assert_int_equal(runs_in(&server, "default"), i + 1);
         }
-        assert_null(__atomic_load_n(&slow.result, __ATOMIC_SEQ_CST));
-        fake_store_slow_commits(0);
+        assert_int_equal(__atomic_load_n(&ended, __ATOMIC_SEQ_CST), 0);
+        fake_store_hold_commits(false);
         runner_join(&slow);
         assert_int_equal(slow.r, 0);
         runner_free(&slow);
         finish(&server);
+}
+
+/* ---- everything at once ---- */
+
+#define HAMMERS 6
+#define BLOWS 400
+
+struct hammer {
+        struct table *table;
+        pthread_t thread;
+        unsigned seed;
+        int unexpected;
+};
+
+static int strike(struct hammer *hammer) {
+        static const char *const ids[] = {"a", "b", "c", "default"};
+        static const char *const codes[] = {"ok", "ok", "name x", "crash", "die-after", "sleep 1"};
+        struct sbx_sessions *sessions = hammer->table->sessions;
+        const char *id = ids[rand_r(&hammer->seed) % 4];
+        struct sbx_execution execution = execution_of(id, codes[rand_r(&hammer->seed) % 6]);
+        _cleanup_json_ json_t *json = NULL;
+        struct sbx_result *result = NULL;
+        int r;
+
+        switch (rand_r(&hammer->seed) % 12) {
+        case 0:
+                return sbx_sessions_destroy(sessions, NULL, id, NULL);
+        case 1:
+                return sbx_sessions_checkpoint(sessions, NULL, id, "label", NULL, &json, NULL);
+        case 2:
+                return sbx_sessions_rollback(sessions, NULL, id, rand_r(&hammer->seed) % 2 ? "label" : NULL, NULL,
+                                             &json, NULL);
+        case 3:
+                return sbx_sessions_fork(sessions, NULL, id, NULL, ids[rand_r(&hammer->seed) % 3], NULL, &json, NULL);
+        case 4:
+                return sbx_sessions_checkpoints(sessions, NULL, id, NULL, &json, NULL);
+        case 5:
+                fake_store_fail_commits(rand_r(&hammer->seed) % 4 == 0 ? -ENOSPC : 0);
+                return sbx_sessions_stored(sessions, NULL, NULL, &json, NULL);
+        default:
+                r = sbx_sessions_execute(sessions, &execution, NULL, &result, NULL);
+                sbx_result_free(result);
+                return r;
+        }
+}
+
+static void *hammer_run(void *data) {
+        static const int expected[] = {0, -ENOENT, -ECANCELED, -ESTALE, -EBUSY, -EEXIST, -ENOSPC, -ESRCH};
+        struct hammer *hammer = data;
+
+        for (unsigned i = 0; i < BLOWS; i++) {
+                int r = strike(hammer);
+                bool known = false;
+
+                for (size_t at = 0; at < sizeof(expected) / sizeof(expected[0]); at++)
+                        known = known || r == expected[at];
+                if (!known)
+                        hammer->unexpected = r;
+        }
+        return NULL;
+}
+
+static void hammer_all(void) {
+        struct hammer hammers[HAMMERS] = {0};
+        struct table table;
+
+        server_open(&table, (const char *const[]){"session_ttl=5ms", "checkpoints_max=4", NULL});
+        table.logger.level = 0;
+        for (unsigned i = 0; i < HAMMERS; i++) {
+                hammers[i] = (struct hammer){.table = &table, .seed = i + 1};
+                assert_int_equal(pthread_create(&hammers[i].thread, NULL, hammer_run, &hammers[i]), 0);
+        }
+        for (unsigned i = 0; i < HAMMERS; i++) {
+                assert_int_equal(pthread_join(hammers[i].thread, NULL), 0);
+                assert_int_equal(hammers[i].unexpected, 0);
+        }
+        finish(&table);
+}
+
+static void test_hammer_portable(void **state) {
+        fake_store_open();
+        fake_guest_can_tell();
+        hammer_all();
+}
+
+static void test_hammer_copies(void **state) {
+        fake_store_open();
+        fake_registry_can_save();
+        fake_registry_can_fork();
+        hammer_all();
+}
+
+static void test_hammer_frozen(void **state) {
+        fake_store_open();
+        fake_guest_can_tell();
+        fake_registry_families();
+        hammer_all();
 }
 
 int main(void) {
@@ -449,6 +550,9 @@ int main(void) {
                 cmocka_unit_test(test_two_servers),
                 cmocka_unit_test(test_a_lease_is_lost),
                 cmocka_unit_test(test_a_slow_store_holds_up_nobody),
+                cmocka_unit_test(test_hammer_portable),
+                cmocka_unit_test(test_hammer_copies),
+                cmocka_unit_test(test_hammer_frozen),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
