@@ -54,7 +54,8 @@ struct sbx_guest {
         int32_t control_fd; /* a stream of protocol frames, both ways; the host makes it non-blocking */
         int32_t stdout_fd;  /* the guest's fd 1, read by the host; -1: the worker frames its output */
         int32_t stderr_fd;  /* likewise fd 2 */
-        int32_t exit_fd;    /* readable once the guest is dead (a pidfd); -1: end of file on control_fd tells */
+        int32_t exit_fd;    /* can be polled, readable once the guest is dead (a pidfd, or an epoll of the one that the
+                             * guest is at the time); -1: end of file on control_fd tells */
         int32_t reserved;
         void *handle; /* the backend's own */
         /* Isolation report: a JSON object of what was applied, never of what was asked for. The backend owns it;
