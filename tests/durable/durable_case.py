@@ -125,15 +125,17 @@ class Machine:
             self.postgres.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _remove_containers(self):
-        if self.backend != "docker":
-            return
+    def containers(self):
+        """Those of this home's servers; the engine may have others'."""
         top = os.path.join(self.home, "state/snipara-sandbox/docker")
         hosts = set(os.listdir(top)) if os.path.isdir(top) else set()
-        for one in self.engine.ask("GET", "/containers/json?all=1"):
-            if (one["Labels"] or {}).get("org.snipara.sandbox.host") in hosts:
-                with contextlib.suppress(Exception):
-                    self.engine.ask("DELETE", "/containers/%s?force=1&v=1" % one["Id"])
+        return [one["Id"] for one in self.engine.ask("GET", "/containers/json?all=1")
+                if (one["Labels"] or {}).get("org.snipara.sandbox.host") in hosts]
+
+    def _remove_containers(self):
+        for one in self.containers() if self.backend == "docker" else ():
+            with contextlib.suppress(Exception):
+                self.engine.ask("DELETE", "/containers/%s?force=1&v=1" % one)
 
     def project(self, name="project", **more):
         """The path of a configuration in a project of that name."""
@@ -275,9 +277,10 @@ class Server:
 
     def _containers(self):
         """Process 1 of each, as this machine sees it."""
-        own = [one["Id"] for one in self.machine.engine.ask("GET", "/containers/json")
-               if (one["Labels"] or {}).get("org.snipara.sandbox.host")]
-        found = [self.machine.engine.ask("GET", "/containers/%s/json" % one)["State"]["Pid"] for one in own]
+        found = []
+        for one in self.machine.containers():
+            with contextlib.suppress(Exception):  # gone since it was listed
+                found.append(self.machine.engine.ask("GET", "/containers/%s/json" % one)["State"]["Pid"])
         return [pid for pid in found if pid > 0]
 
 
