@@ -116,8 +116,7 @@ class Copies:
         fds = []
         for level, kind, data in parts:
             if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                for at in range(0, len(data) - 3, 4):
-                    fds.append(int.from_bytes(data[at : at + 4], sys.byteorder))  # noqa: PERF401
+                fds += [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data) - 3, 4)]
         return fds
 
     def _tell(self, kind, text="", size=0):
@@ -131,6 +130,7 @@ class Copies:
             raise OSError(-role, os.strerror(-role))
         if role == COPY:
             self._become_copy(fds, waiting)
+            return
         if role == MOVED:
             self._session.moved()
         self._tell(_DONE)
