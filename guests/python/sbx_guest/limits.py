@@ -15,18 +15,26 @@ def forbid_core_dumps():
 class MemoryLimit:
     """The limit in force; 0 for none."""
 
-    __slots__ = ("_current", "_hard")
+    __slots__ = ("_current", "_hard", "_wanted")
 
     def __init__(self):
         soft, self._hard = getrlimit(RLIMIT_DATA)
-        self._current = 0 if soft == self._hard else soft
+        self._current = self._wanted = 0 if soft == self._hard else soft
 
     def lift(self):
         """Until the next apply()."""
-        self.apply(0)
+        self._set(0)
+
+    def renew(self):
+        """The limit of the last apply() again."""
+        self._set(self._wanted)
 
     def apply(self, memory_bytes):
         """Sets the soft limit, never above the hard one; 0 lifts it."""
+        self._wanted = memory_bytes
+        self._set(memory_bytes)
+
+    def _set(self, memory_bytes):
         if memory_bytes == self._current:
             return
         soft = self._hard

@@ -5,7 +5,7 @@ The index (part 0) says what the state is made of; a language adds to it and to 
 """
 
 import os
-from errno import EBUSY, EPROTONOSUPPORT
+from errno import EBUSY, ENOMEM, EPROTONOSUPPORT
 
 from . import jsontext
 from .states_budget import Budget, Overdue, overdue
@@ -63,7 +63,7 @@ class States:
         index = {"format": FORMAT, "version": VERSION, "language": self.language}
         with Budget(self.session.interrupts, request.get("max_ms") or 0) as budget:
             count = self.gather(index, parts, unsaved, budget)
-            own = self._own_directories(unsaved)
+            own = self.directories(unsaved)
             index["files"], files, size = self._files.gather(own, parts, unsaved, budget.begin)
             digest = parts.digest(jsontext.dumps(index))
         index["unsaved"] = [_listed(item) for item in unsaved[:LISTED_MAX]]
@@ -81,12 +81,13 @@ class States:
         parts.send(self.session.channel)
         return told
 
-    def _own_directories(self, unsaved):
+    def directories(self, unsaved):
+        """[(name, path)] of those that belong to the session; what others share goes on the list, once."""
         if self._directories is None:
             self._directories = own_directories(self.session)
         own, shared = self._directories
         for _name, path in shared:
-            if os.listdir(path):
+            if os.listdir(path) and not any(one["name"] == path for one in unsaved):
                 unsaved.append({"name": path, "type": "directory", "reason": "other sessions have their files in it, too"})
         return own
 
@@ -102,8 +103,12 @@ class States:
             try:
                 restore_files(own_directories(self.session)[0], index["files"], given, missing)
                 count = self.apply(index, given, missing, budget)
-            except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-                raise damaged(f"{type(error).__name__} in its index") from error
+            except OSError:
+                raise
+            except MemoryError:
+                raise OSError(ENOMEM, "The session has too little memory for this state") from None
+            except Exception as error:
+                raise damaged(f"{type(error).__name__} where it is read") from error
         return {"variables": count, "names": self.names(), "missing": missing[:LISTED_MAX]}
 
     def _check(self, index):

@@ -17,11 +17,12 @@ class Context:
 
     namespace = None  # of the session
     finder = None
+    directories = None  # paths of those that every session has, by their names
 
     @classmethod
-    def begin(cls, namespace, sources):
+    def begin(cls, namespace, sources, directories):
         """Before the first object is made."""
-        cls.namespace, cls.finder = namespace, Finder(sources)
+        cls.namespace, cls.finder, cls.directories = namespace, Finder(sources), dict(directories)
 
     @classmethod
     def end(cls):
@@ -248,9 +249,13 @@ def make_new_type(name, supertype, module):
     return made
 
 
-def open_file(path, mode, offset, options):
+def open_file(place, mode, offset, options):
     """A file of the session, opened again where it was; nothing of it is cut off."""
     import os
+
+    name, path = place
+    if name is not None:
+        path = os.path.join(Context.directories[name], path)
 
     def opener(path, flags):
         return os.open(path, flags & ~(os.O_TRUNC | os.O_EXCL), 0o666)

@@ -256,7 +256,7 @@ def _closed_file(file):
         raise Unsaved(file, f"it is closed: {error}") from None
 
 
-def _file(_pickler, file):
+def _file(pickler, file):
     if file.closed:
         return _closed_file(file)
     try:
@@ -270,13 +270,12 @@ def _file(_pickler, file):
         offset = file.tell() if file.seekable() else None
     except (OSError, ValueError, AttributeError) as error:
         raise Unsaved(file, f"it can't be opened again: {error}") from None
-    path = os.path.abspath(os.fsdecode(name))
-    return build.open_file, (path, _file_mode(file), offset, _file_options(file))
+    return build.open_file, (pickler.place(name), _file_mode(file), offset, _file_options(file))
 
 
 # ---- classes ----
 
-_DROPPED = ("__dict__", "__weakref__", "_abc_impl", "__doc__")
+_DROPPED = ("__dict__", "__weakref__", "_abc_impl", "__doc__", "__slotnames__")
 
 
 def _slots(cls):
@@ -417,6 +416,7 @@ class Pickler(_pickle.Pickler):
         self.sources = set()  # file names of code
         self.saw_source = self.sources.add
         self._kinds = {}
+        self.directories = ()  # [(name, path)] that are elsewhere in another session
         self._broken = broken or {}
         if broken:
             self.reducer_override = self._check
@@ -425,6 +425,14 @@ class Pickler(_pickle.Pickler):
         if id(value) in self._broken:
             raise Unsaved(value, "something in it could not be restored")
         return Pickler.reducer_override(self, value)
+
+    def place(self, path):
+        """(name of a directory that a session has, what is below it) for a path; (None, the path) elsewhere."""
+        path = os.path.realpath(os.fsdecode(path))
+        for name, directory in self.directories:
+            if path.startswith(directory + "/"):
+                return name, path[len(directory) + 1 :]
+        return None, path
 
     def reducer_override(self, value):
         """Part of pickle's protocol: how to tell this object."""

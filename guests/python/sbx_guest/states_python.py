@@ -8,12 +8,13 @@ import sys
 from . import variables
 from .states import States, change_environment, environment_changes
 from .states_build import Context, Lost
+from .states_files import own_directories
 from .states_parts import OWN_SIZE
 from .states_pickler import refusal
 from .states_restore import Buffers, Restored
 from .states_values import Problem, Values
 
-_STANDARD = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__")
+_STANDARD = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__", "__warningregistry__")
 _SUBMODULES_MAX = 2000
 
 
@@ -31,9 +32,11 @@ class PythonStates(States):
 
     def gather(self, index, parts, unsaved, budget):
         """Pickles the variables, and adds what they need."""
+        self.session.memory.renew()  # it is lifted after an end for want of memory
         namespace = self.session.namespace
         known = self._known()
         values = Values(namespace, list(known.values()), parts, budget)
+        values.directories = self.directories(unsaved)
         items = [pair for pair in list(namespace.items()) if type(pair[0]) is str and pair[0] not in _STANDARD]
         order = [name for name, _value in items]
         values.tell(self._sort(items, values))
@@ -123,7 +126,7 @@ class PythonStates(States):
                     pass
         here = self._known()
         known = [here.get(name, Lost()) for name in index["known"]]
-        Context.begin(session.namespace, index["sources"])
+        Context.begin(session.namespace, index["sources"], own_directories(session)[0])
         try:
             restored = Restored(session, known, budget, Buffers(given, index["buffers"]))
             pieces = (piece for number in index["stream"] for piece in _draining(given.pieces(number)))

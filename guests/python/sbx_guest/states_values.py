@@ -74,6 +74,7 @@ class Values:
         self._namespace, self._known = namespace, known
         self._parts, self._budget = parts, budget
         self._broken = broken
+        self.directories = ()
         self.problems = []
         self.buffers = []
         self.pickler = None
@@ -122,6 +123,7 @@ class Values:
         self.buffers, self.told, self.stream = [], [], []
         sink = _Sink(self._parts.charge)
         pickler = self.pickler = Pickler(sink, self._namespace, self._known, self._on_buffer)
+        pickler.directories = self.directories
         first = len(self._known)
         for position, (name, value) in enumerate(items):
             self._budget.begin()

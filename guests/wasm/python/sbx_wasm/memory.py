@@ -14,6 +14,10 @@ class Reserve:
         """Before each execution: keeps something back from it."""
         _sbx.hold()
 
+    def renew(self):
+        """The limit is in force always; what is kept back is kept again."""
+        _sbx.hold()
+
     def lift(self):
         """The execution has used all memory: what was kept back is there for telling of it."""
         _sbx.release()
