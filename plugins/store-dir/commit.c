@@ -50,7 +50,7 @@ static int take_change(const struct dir_store *store, const struct sbx_store_cha
                 return sbx_error_set(err, -EINVAL, DIR_ORIGIN, NULL, "a commit has names of two directories: %s, %s",
                                      directory, name.directory);
         if (change->blob.data != NULL && change->blob.size > store->blob_max_bytes)
-                return sbx_error_set(err, -EFBIG, DIR_ORIGIN, "Raise the option blob_max of the store.",
+                return sbx_error_set(err, -EFBIG, DIR_ORIGIN, "Raise the option max_blob of the store.",
                                      "a blob of %zu bytes is more than the store takes (%" PRIu64 ")",
                                      change->blob.size, store->blob_max_bytes);
         *item = (struct pending){.change = change, .removes = change->blob.data == NULL, .writer.fd = -1};

@@ -36,7 +36,7 @@ static const struct sbx_option options[] = {
         {
                 .struct_size = sizeof(struct sbx_option),
                 .type = SBX_OPTION_SIZE,
-                .name = "blob_max",
+                .name = "max_blob",
                 .default_value = "1g",
                 .unit = "bytes",
                 .minimum = 1 << 20,
@@ -73,7 +73,7 @@ static int dir_open(const struct sbx_host *host, void **ret_instance, struct sbx
                                     .usage_mutex = PTHREAD_MUTEX_INITIALIZER};
         store->key_file = host->option_string(host->self, "key_file");
         store->quota_bytes = (uint64_t)host->option_int(host->self, "quota");
-        store->blob_max_bytes = (uint64_t)host->option_int(host->self, "blob_max");
+        store->blob_max_bytes = (uint64_t)host->option_int(host->self, "max_blob");
         store->level = (int)host->option_int(host->self, "compression");
         r = place_find(host, &store->path, err);
         if (r < 0) {

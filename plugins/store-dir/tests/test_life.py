@@ -202,10 +202,10 @@ def test_quota():
 
 
 def test_largest_blob():
-    with Place(blob_max="1m") as place:
+    with Place(max_blob="1m") as place:
         with place.open() as store:
             store.do("fill s/a 1048576 x1")
-            assert "blob_max" in store.fails("fill s/b 1048577 x1", "EFBIG")
+            assert "max_blob" in store.fails("fill s/b 1048577 x1", "EFBIG")
 
 
 class FullDisk(Place):
