@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import mcp_http  # noqa: E402
 from mcp_client import Server, text_of  # noqa: E402
-from tap import main  # noqa: E402
+from tap import main, skip  # noqa: E402
 
 from cli_case import PROGRAM, Case, environment  # noqa: E402
 
@@ -270,13 +270,27 @@ class Files(Case):
                     "repl://default@evil/files/x", "file:///etc/passwd", "repl://default/files//etc/passwd"):
             self.assertIn("error", self.ask(server, "resources/read", {"uri": uri}), uri)
 
-    def test_expired_sessions(self):
-        server = self.serve("session_ttl=200ms")
-        self.ok(server, "upload_file", path="f", content="x", session_id="s")
-        while "- s:" in text_of(self.call(server, "list_sessions")):
+    def expire(self, server):
+        """Waits until the session s has been idle for too long."""
+        while "s" in [session["id"] for session in self.call(server, "list_sessions")["structuredContent"]["sessions"]]:
             pass
+
+    def test_expired_sessions(self):
+        server = self.serve("session_ttl=200ms", "store=")
+        self.ok(server, "upload_file", path="f", content="x", session_id="s")
+        self.expire(server)
         self.assertEqual(self.ask(server, "resources/read", {"uri": "repl://s/files/f"})["error"]["code"], -32002)
         self.assertIn("expired", self.fails(server, "download_file", path="f", session_id="s"))
+
+    def test_stored_sessions_have_their_files(self):
+        done = self.run_cli("sessions", "list")
+        if "does not exist" in done.stderr:
+            skip(f"there is no store here: {done.stderr.strip()}")
+        server = self.serve("session_ttl=200ms")
+        self.ok(server, "upload_file", path="f", content="x", session_id="s")
+        self.expire(server)
+        self.assertEqual(self.ask(server, "resources/read", {"uri": "repl://s/files/f"})["error"]["code"], -32002)
+        self.assertEqual(text_of(self.ok(server, "download_file", path="f", session_id="s")), "x")
 
 
 class TwoClients(unittest.TestCase):

@@ -125,6 +125,7 @@ class Exec(SessionCase):
         terminal.expect("work >>> ", 60)
         terminal.send("x += 1; x\n")
         terminal.expect(r"\n42\r\n")
+        terminal.expect("work >>> ")
         terminal.send("\x04")
         self.assertEqual(terminal.exit_code(), 0)
         self.assertEqual(self.value("work", "x"), "42")
