@@ -23,7 +23,6 @@ SEED = int(os.environ.get("SEED", "0")) or random.SystemRandom().randrange(1, 1 
 TOGETHER = 2         # sessions of the server
 ROUNDS_OF_ONE = 12   # then another session takes its place: models run all that led to a state
 MOMENT_MAX_S = 2.0
-LATE_DEATHS_MAX = 5
 # "memory" is code that takes all there is; the rest are processes.
 VICTIMS = {"wasm": ("guest", "zygote", "helper", "server", "server", "memory"),
            "local": ("guest", "guest", "zygote", "helper", "server", "server", "memory"),
@@ -104,6 +103,7 @@ class World:
         self.machine, self.models, self.chance = machine, models, random.Random(SEED)
         self.table, self.lives, self.number = Table(), [], 0
         self.took_s = collections.deque([0.05], maxlen=20)
+        self.dying = []  # what goes with those that were killed, a moment later
         self.server = machine.serve(machine.project("project-0"))
 
     def fill(self):
@@ -153,6 +153,7 @@ class World:
             found = self.server.processes(victim)
             if found and self.chance.randrange(2):
                 found = [self.chance.choice(found)]
+            self.dying = [below for pid in found for below in case.mcp_client.process_tree(pid)]
             return any([case.kill(pid) for pid in found])
         return True
 
@@ -183,11 +184,10 @@ class World:
         life.possible = [path]
 
     def look(self, life):
-        """What is killed takes others with it a moment later: then the session goes on once more."""
-        for _ in range(LATE_DEATHS_MAX):
+        """An engine tells of a container's end a moment later: then the session goes on once more."""
+        told = self.server.execute(life.name, model.looking())
+        if told.state != "kept" and KIND == "docker":
             told = self.server.execute(life.name, model.looking())
-            if told.state == "kept":
-                break
         assert told.end == "ok", "%s%s" % (told, self.machine.logged())
         return told
 
@@ -216,6 +216,8 @@ class World:
             row["kills"] += 1
         for life, request, path in calls:
             self.hear(life, request, path, row)
+        left = case.mcp_client.wait_until_dead(self.dying, case.PATIENCE)
+        assert not left, "%s was killed, but %s live on" % (victim, left)
         if not self.server.alive():
             self.server.kill()
             # One time in three another project's directory: the store is the same.
