@@ -15,6 +15,41 @@ static struct sbx_call store_call(void) {
                                  .deadline_ns = sbx_clock_deadline_ms(STORE_TIMEOUT_MS)};
 }
 
+/* ---- those that have not let go of everything yet ---- */
+
+void sbx_ending_add_locked(struct sbx_session *session) {
+        session->next = session->owner->ending;
+        session->owner->ending = session;
+}
+
+void sbx_ending_remove_locked(struct sbx_session *session) {
+        for (struct sbx_session **at = &session->owner->ending; *at != NULL; at = &(*at)->next)
+                if (*at == session) {
+                        *at = session->next;
+                        break;
+                }
+        sbx_turn_refuse_locked(session); /* those that wait for it to be gone */
+}
+
+/* An older one of the same name. */
+static struct sbx_session *find_older_locked(const struct sbx_session *session) {
+        for (struct sbx_session *at = session->owner->ending; at != NULL; at = at->next)
+                if (at->number < session->number && strcmp(at->id, session->id) == 0 &&
+                    strcmp(at->principal, session->principal) == 0)
+                        return at;
+        return NULL;
+}
+
+int sbx_session_wait_gone(const struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err) {
+        struct sbx_session *older;
+        int r = 0;
+
+        SBX_LOCKED(&session->owner->lock);
+        while (r == 0 && (older = find_older_locked(session)) != NULL)
+                r = sbx_turn_wait_end_locked(older, call, err);
+        return r;
+}
+
 /* ---- what is stored of one that has ended ---- */
 
 static int remove_stored(struct sbx_session *session, struct sbx_error *err) {

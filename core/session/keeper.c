@@ -37,7 +37,7 @@ static struct sbx_session *take_due_locked(struct sbx_sessions *sessions, uint64
                                 continue;
                         if (due <= now) {
                                 at->references++;
-                                at->busy = at->glance = true;
+                                at->busy = at->keeping = at->glance = true;
                                 sbx_keeper_forget_locked(at);
                                 return at;
                         }

@@ -27,6 +27,11 @@ static int init_conditions(struct sbx_sessions *sessions) {
         if (r < 0)
                 return r;
         r = sbx_cond_init(&sessions->keeper_wake);
+        if (r == 0) {
+                r = sbx_cond_init(&sessions->retention_wake);
+                if (r < 0)
+                        pthread_cond_destroy(&sessions->keeper_wake);
+        }
         if (r < 0)
                 pthread_cond_destroy(&sessions->reaper_wake);
         else
@@ -47,6 +52,7 @@ int sbx_sessions_new(const struct sbx_config *config, struct sbx_registry *regis
         sessions->logger = logger;
         sessions->environment = environment != NULL ? environment : "local";
         sessions->ttl_ns = (uint64_t)setting(config, "session_ttl", 30 * 60 * 1000) * SBX_NS_PER_MS;
+        sessions->retention_ns = (uint64_t)setting(config, "session_retention", 0) * SBX_NS_PER_MS;
         sessions->sessions_max = (unsigned)setting(config, "max_sessions", 64);
         sessions->principal_max = (unsigned)setting(config, "max_sessions_per_principal", 0);
         sessions->output_max_bytes = (size_t)setting(config, "max_output_bytes", (int64_t)MIB);
@@ -81,6 +87,7 @@ void sbx_sessions_free(struct sbx_sessions *sessions) {
         if (sessions == NULL)
                 return;
         sbx_warm_stop(sessions);
+        sbx_retention_stop(sessions);
         sbx_keeper_stop(sessions);
         sbx_reaper_stop(sessions);
         for (size_t i = 0; i < SBX_SESSION_BUCKETS; i++)
@@ -97,6 +104,7 @@ void sbx_sessions_free(struct sbx_sessions *sessions) {
                 free(sessions->expired[i].id);
         }
         sbx_principals_free(sessions);
+        pthread_cond_destroy(&sessions->retention_wake);
         pthread_cond_destroy(&sessions->keeper_wake);
         pthread_cond_destroy(&sessions->reaper_wake);
         pthread_mutex_destroy(&sessions->lock);

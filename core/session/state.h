@@ -65,6 +65,7 @@ struct sbx_session {
         struct sbx_session *next; /* in its bucket; once it has ended, among those that end */
         unsigned references;      /* who has the turn or waits for it */
         bool busy;                /* somebody has the turn */
+        bool keeping;             /* ... and it is the keeper, who is quick */
         bool ended;               /* out of the table: whoever lets go last frees it */
         bool destroyed;           /* ... and with it what is stored of it */
         struct sbx_waiter *first_waiter, *last_waiter;
@@ -156,6 +157,12 @@ struct sbx_sessions {
         bool keeper_runs, keeper_stop;
         unsigned unsaved; /* sessions that it has to do with */
 
+        /* Removes stored sessions that nobody has used for long. */
+        uint64_t retention_ns; /* never changes; 0: they stay */
+        pthread_cond_t retention_wake;
+        pthread_t retention;
+        bool retention_runs, retention_stop;
+
         /* The warm-up: brings the configured environment up before anybody asks for it. */
         pthread_t warmer;
         bool warmer_runs, warm_stop;   /* warmer_runs: its thread is to be joined */
@@ -198,10 +205,6 @@ struct sbx_session *sbx_table_find_locked(struct sbx_sessions *sessions, const c
 /* Takes it out of the table, refuses its waiters and stops what it runs. True: nobody holds it, the caller frees it. */
 bool sbx_session_end_locked(struct sbx_session *session);
 void sbx_session_free(struct sbx_session *session); /* its guest too, and closes its vault; without the lock */
-/* The same for one that has ended; what is stored of it goes with it if it was destroyed. */
-void sbx_session_discard(struct sbx_session *session);
-/* Waits until no older session of its name is ending any more: what that had in the store may be opened then. */
-int sbx_session_wait_gone(const struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err);
 /* Whether it stays one of `environment` and `runtime` (NULL: any). -EINVAL. */
 int sbx_session_check_wish(const struct sbx_session *session, const char *environment, const char *runtime,
                            struct sbx_error *err);
@@ -210,6 +213,15 @@ int sbx_session_check_wish(const struct sbx_session *session, const char *enviro
 void sbx_expired_add_locked(struct sbx_sessions *sessions, const char *principal, const char *id, bool stored);
 bool sbx_expired_remove_locked(struct sbx_sessions *sessions, const char *principal, const char *id, bool *ret_stored);
 void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *principal); /* all of the principal's */
+
+/* ---- ending.c ---- */
+
+void sbx_ending_add_locked(struct sbx_session *session);    /* it has ended, and is in no bucket any more */
+void sbx_ending_remove_locked(struct sbx_session *session); /* all is closed; those that wait for that go on */
+/* Waits until no older session of its name is ending any more: what that had in the store may be opened then. */
+int sbx_session_wait_gone(const struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err);
+/* Frees one that has ended; what is stored of it goes with it if it was destroyed. */
+void sbx_session_discard(struct sbx_session *session);
 
 /* ---- principals.c ---- */
 
@@ -396,6 +408,11 @@ void sbx_backends_free(struct sbx_sessions *sessions);
 
 /* Calls the warm-up off and waits for its thread: as long as the backend takes to notice. Idempotent. */
 void sbx_warm_stop(struct sbx_sessions *sessions);
+
+/* ---- retention.c ---- */
+
+void sbx_retention_start_locked(struct sbx_sessions *sessions); /* a no-op when it runs, or nothing is stored */
+void sbx_retention_stop(struct sbx_sessions *sessions);         /* after sbx_warm_stop, which cancels what it does */
 
 /* ---- reaper.c ---- */
 

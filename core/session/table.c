@@ -87,41 +87,6 @@ void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *princi
                         forget_slot(&sessions->expired[i]);
 }
 
-/* ---- sessions that end ---- */
-
-static void ending_add_locked(struct sbx_session *session) {
-        session->next = session->owner->ending;
-        session->owner->ending = session;
-}
-
-static void ending_remove_locked(struct sbx_session *session) {
-        for (struct sbx_session **at = &session->owner->ending; *at != NULL; at = &(*at)->next)
-                if (*at == session) {
-                        *at = session->next;
-                        break;
-                }
-        sbx_turn_refuse_locked(session); /* those that wait for it to be gone */
-}
-
-/* An older one of the same name. */
-static struct sbx_session *find_older_locked(const struct sbx_session *session) {
-        for (struct sbx_session *at = session->owner->ending; at != NULL; at = at->next)
-                if (at->number < session->number && strcmp(at->id, session->id) == 0 &&
-                    strcmp(at->principal, session->principal) == 0)
-                        return at;
-        return NULL;
-}
-
-int sbx_session_wait_gone(const struct sbx_session *session, const struct sbx_call *call, struct sbx_error *err) {
-        struct sbx_session *older;
-        int r = 0;
-
-        SBX_LOCKED(&session->owner->lock);
-        while (r == 0 && (older = find_older_locked(session)) != NULL)
-                r = sbx_turn_wait_end_locked(older, call, err);
-        return r;
-}
-
 /* ---- one session ---- */
 
 static void session_close(struct sbx_session *session) {
@@ -153,7 +118,7 @@ void sbx_session_free(struct sbx_session *session) {
 
         session_close(session); /* its guest is gone before another may take its place */
         pthread_mutex_lock(&sessions->lock);
-        ending_remove_locked(session);
+        sbx_ending_remove_locked(session);
         sessions->live--;
         sbx_principal_leave_locked(sessions, session->principal);
         pthread_mutex_unlock(&sessions->lock);
@@ -435,7 +400,7 @@ int sbx_session_take_running(struct sbx_sessions *sessions, const char *principa
                                         id != NULL ? id : SBX_SESSION_DEFAULT);
         if (session == NULL || session->isolation == NULL)
                 r = no_such_session(id != NULL ? id : SBX_SESSION_DEFAULT, err);
-        else if (idle && session->references > 0)
+        else if (idle && session->references > (session->keeping ? 1u : 0u))
                 r = sbx_error_set(err, -EAGAIN, ORIGIN, NULL, "session '%s' is busy", session->id);
         else
                 r = join_locked(session, NULL, NULL, call, err);
@@ -453,7 +418,7 @@ int sbx_session_take_running(struct sbx_sessions *sessions, const char *principa
 
 bool sbx_session_end_locked(struct sbx_session *session) {
         table_remove(session->owner, session);
-        ending_add_locked(session);
+        sbx_ending_add_locked(session);
         session->ended = true;
         sbx_turn_refuse_locked(session);
         if (session->references == 0)
@@ -475,10 +440,10 @@ void sbx_session_release(struct sbx_session *session) {
         session->references--;
         if (!session->glance)
                 session->last_used_ns = sbx_clock_ns();
-        session->glance = false;
+        session->glance = session->keeping = false;
         if (!session->ended && session->references == 0 && is_empty(session)) {
                 table_remove(sessions, session);
-                ending_add_locked(session);
+                sbx_ending_add_locked(session);
                 session->ended = true;
         }
         sbx_turn_pass_locked(session);

@@ -62,6 +62,7 @@ void sbx_sessions_warm(struct sbx_sessions *sessions) {
         int r;
 
         SBX_LOCKED(&sessions->lock);
+        sbx_retention_start_locked(sessions);
         if (sessions->warmer_runs || sessions->warm_stop)
                 return;
         r = sbx_thread_start(&sessions->warmer, "sbx-warm", warm_run, sessions);

@@ -325,6 +325,29 @@ static void test_environment_is_kept(void **state) {
         fake_store_close();
 }
 
+static void test_unused_ones_are_removed(void **state) {
+        static const char *const settings[] = {"session_retention=1s", NULL};
+        struct table server;
+
+        fake_store_open();
+        fake_guest_can_tell();
+        server_open(&server, settings);
+        assert_int_equal(run(&server, "old", "ok"), 0);
+        assert_int_equal(run(&server, "used", "ok"), 0);
+        sbx_sessions_suspend_all(server.sessions, NULL);
+        assert_int_equal(fake_store_blobs(), 4); /* a manifest and a part each */
+        assert_int_equal(run(&server, "used", "ok"), 0);
+        sbx_sessions_warm(server.sessions);
+        while (fake_store_blobs() > 3)
+                pause_ms(20);
+        assert_int_equal(run(&server, "used", "ok"), 0); /* one that somebody has stays */
+        assert_string_equal(server.result->value, "3");
+        assert_int_equal(run(&server, "old", "ok"), 0);
+        assert_string_equal(server.result->value, "1");
+        server_close(&server);
+        fake_store_close();
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_kept_after_each_execution),
@@ -341,6 +364,7 @@ int main(void) {
                 cmocka_unit_test(test_set_clear_and_files_are_kept),
                 cmocka_unit_test(test_idle_ones_are_resumed),
                 cmocka_unit_test(test_environment_is_kept),
+                cmocka_unit_test(test_unused_ones_are_removed),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
