@@ -11,6 +11,8 @@
 
 #define FRAME_JSON_MAX ((size_t)64 << 10)
 #define PIECE_MAX ((size_t)16 << 20) /* of a part, in one frame to the guest */
+#define ALIGNMENT 16
+#define JSON_MAX 80 /* a number, a word, and what fills it up */
 #define HEAD_MAX ((size_t)4 << 10)
 #define PATIENCE_NS (500 * SBX_NS_PER_MS) /* beyond `max_ms`, for the worker to say itself that it takes too long */
 #define NAMES_MAX 200
@@ -99,7 +101,7 @@ static int copy_names(const json_t *answer, json_t *out, struct sbx_error *err) 
 static int copy_count(const json_t *from, const char *key, json_t *out, struct sbx_error *err) {
         int64_t number = 0;
 
-        if (sbx_json_get_int(from, "result", key, 0, 0, INT64_MAX, &number, err) < 0)
+        if (from != NULL && sbx_json_get_int(from, "result", key, 0, 0, INT64_MAX, &number, err) < 0)
                 return -EPROTO;
         return json_object_set_new(out, key, json_integer(number)) < 0 ? SBX_NOMEM(err, SBX_GUEST_ORIGIN) : 0;
 }
@@ -258,9 +260,21 @@ struct restoring {
         struct sbx_buffer head; /* of the frame that is on its way */
 };
 
+/* The JSON is as long as it takes for the piece to begin at a multiple of 16 in the frame, where the worker reads it
+ * to: arrays use it there. */
+static struct sbx_bytes describe_piece(char json[JSON_MAX], size_t part, bool last) {
+        size_t before = SBX_FRAME_HEADER_SIZE + sizeof(uint32_t), size;
+
+        size = (size_t)snprintf(json, JSON_MAX, "{\"part\":%zu,\"last\":%s", part, last ? "true" : "false");
+        while ((before + size + 1) % ALIGNMENT != 0)
+                json[size++] = ' ';
+        json[size++] = '}';
+        return (struct sbx_bytes){json, size};
+}
+
 static int give_piece(void *data, struct sbx_bytes *ret_head, struct sbx_bytes *ret_blob, struct sbx_error *err) {
         struct restoring *restoring = data;
-        char json[64]; /* two numbers and a word */
+        char json[JSON_MAX];
         struct sbx_bytes rest;
         size_t size;
         bool last;
@@ -271,9 +285,9 @@ static int give_piece(void *data, struct sbx_bytes *ret_head, struct sbx_bytes *
         rest = restoring->parts[restoring->part];
         size = rest.size - restoring->offset < PIECE_MAX ? rest.size - restoring->offset : PIECE_MAX;
         last = restoring->offset + size == rest.size;
-        snprintf(json, sizeof(json), "{\"part\":%zu,\"last\":%s}", restoring->part, last ? "true" : "false");
         sbx_buffer_clear(&restoring->head);
-        r = sbx_frame_encode_head(SBX_FRAME_GIVE_STATE, (struct sbx_bytes){json, strlen(json)}, size, &restoring->head);
+        r = sbx_frame_encode_head(SBX_FRAME_GIVE_STATE, describe_piece(json, restoring->part, last), size,
+                                  &restoring->head);
         if (r < 0)
                 return SBX_NOMEM(err, SBX_GUEST_ORIGIN);
         *ret_head = sbx_buffer_bytes(&restoring->head);

@@ -8,7 +8,7 @@
 
 #define BEGIN                                                                                                          \
         "import collections, os, random, sys\n"                                                                        \
-        "runs = 1\n"                                                                                                   \
+        "runs = 1\ndef tmp(): return os.environ.get('TMPDIR', '/tmp')\n"                                               \
         "shared = ['before']\nother = {'same': shared}\n"                                                              \
         "loop = [1]\nloop.append(loop)\n"                                                                              \
         "def counter():\n    n = 0\n    def more():\n        nonlocal n\n        n += 1\n        return n\n"           \
@@ -18,14 +18,14 @@
         "def fails(): raise KeyError('here')\n"                                                                        \
         "def count():\n    yield 1\nhalf = count()\nholder = {'deep': [half]}\n"                                       \
         "os.makedirs('deep/er')\nopen('deep/er/file', 'w').write('x' * 70000)\n"                                       \
-        "open('/tmp/large', 'wb').write(bytes(range(256)) * 2048)\nos.symlink('deep/er/file', 'link')\n"               \
-        "with open('/tmp/log', 'w') as f: f.write('one\\ntwo\\n')\n"                                                   \
-        "log = open('/tmp/log')\nlog.readline()\n"                                                                     \
+        "open(tmp() + '/large', 'wb').write(bytes(range(256)) * 2048)\nos.symlink('deep/er/file', 'link')\n"           \
+        "with open(tmp() + '/log', 'w') as f: f.write('one\\ntwo\\n')\n"                                               \
+        "log = open(tmp() + '/log')\nlog.readline()\n"                                                                 \
         "os.environ['MINE'] = 'yes'\nos.chdir('deep')\nsys.path.append('/nowhere')\nnumbers = random.random()"
 #define GO_ON                                                                                                          \
         "other['same'].append('after')\n"                                                                              \
         "print(runs, shared, loop[1] is loop, more(), point.sum(), len(wide), log.readline().strip())\n"               \
-        "print(len(open('../link').read()), len(open('/tmp/large', 'rb').read()), os.environ['MINE'], "                \
+        "print(len(open('../link').read()), len(open(tmp() + '/large', 'rb').read()), os.environ['MINE'], "            \
         "os.path.basename(os.getcwd()), '/nowhere' in sys.path, random.random() == numbers)"
 #define WENT_ON                                                                                                        \
         "1 ['before', 'after'] True 2 7 300000 two\n"                                                                  \
@@ -120,13 +120,14 @@ static void test_a_state_goes_on_in_another_guest(void **unused) {
         assert_non_null(reason(state.told, "unsaved", "half", "generator"));
         assert_non_null(strstr(reason(state.told, "unsaved", "holder", "dict"), "generator"));
         assert_int_equal(json_array_size(json_object_get(state.told, "unsaved")), 2);
-        assert_int_equal(json_integer_value(json_object_get(json_object_get(state.told, "files"), "count")), 6);
+        assert_true(json_integer_value(json_object_get(json_object_get(state.told, "files"), "count")) >= 6);
         expect(guest, "print(next(half), more())", SBX_END_OK, "1 2\n"); /* nothing has happened to it */
         sbx_guest_free(guest);
 
         other = start_portable("portable-other");
         must(try_restore(other, &state, &told, &err), &err);
         assert_non_null(reason(told, "missing", "half", "generator"));
+        assert_int_equal(json_array_size(json_object_get(told, "missing")), 2);
         assert_int_equal(json_integer_value(json_object_get(told, "variables")),
                          json_integer_value(json_object_get(state.told, "variables")));
         assert_true(json_array_size(sbx_guest_names(other)) > 8);
