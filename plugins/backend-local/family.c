@@ -177,6 +177,16 @@ struct local_guest *family_runner_locked(const struct family *family, const stru
 
 /* ---- limits ---- */
 
+/* What is in use can't be taken away: without the one that runs being killed for it, while it is idle. It had as much
+ * before, and has less as soon as it uses less. */
+static uint64_t at_least_used(const struct family *family, uint64_t bytes) {
+        struct sbx_guest_usage usage = {.struct_size = sizeof(usage)};
+
+        if (family->deaths < 0 || cgroup_usage(family->cgroup, &usage) < 0)
+                return bytes;
+        return usage.memory_bytes > bytes ? usage.memory_bytes : bytes;
+}
+
 int family_limit_locked(struct family *family, struct sbx_error *err) {
         const struct local_guest *runner = family_runner_locked(family, NULL);
         struct cgroup_limits limits = {0};
@@ -194,7 +204,7 @@ int family_limit_locked(struct family *family, struct sbx_error *err) {
                         limits = at->limits;
         }
         if (limits.memory_bytes > 0)
-                limits.memory_bytes += kept_bytes;
+                limits.memory_bytes = at_least_used(family, limits.memory_bytes + kept_bytes);
         if (limits.pids_max > 0 && (waiting > 0 || family->deaths >= 0))
                 limits.pids_max += waiting + OWN_PROCESSES;
         return cgroup_limit(family->cgroup, &limits, err);
@@ -263,8 +273,8 @@ static void end_one_locked(struct family *family, struct local_guest *guest) {
                 end_process(family, family_pidfd(guest));
                 guest->exit_code = -SIGKILL;
         }
-        /* Who takes its place begins without the blame. */
-        cgroup_forgive(family->cgroup);
+        if (ran) /* who takes its place begins without the blame */
+                cgroup_forgive(family->cgroup);
         if (!ran || family_runner_locked(family, guest) != NULL || family_kill_strays(family))
                 return;
         local_log(family->local, SBX_LOG_WARNING,

@@ -57,19 +57,32 @@ def reach():
 must_fail("abstract socket of the other session", reach)
 """
 
-SEE = """
-found = []
-for name in os.listdir("/proc"):
-    if name.isdigit() and int(name) != os.getpid():
-        found.append(name)
+# The session's own: copies of its process, which wait to take its place, and process 1 above them.
+OWN = """
+def own_pids():
+    found = {os.getpid()} | {int(thread) for thread in os.listdir("/proc/self/task")}
+    if not @FAMILY@ or os.getpid() == 1:
+        return found
+    for pid in visible_pids():
+        try:
+            with open("/proc/%d/comm" % pid) as f:
+                if f.read() == "sbx-frozen\\n":
+                    found.add(pid)
+        except OSError:
+            pass
+    return found | {1}
+"""
+
+SEE = OWN + """
+found = sorted(set(visible_pids()) - own_pids())
 escaped(found) if found else held("alone")
 """
 
 # Every number but those of the session itself; in a pid namespace of its own there is nothing else.
-SIGNAL = """
+SIGNAL = OWN + """
 import signal
 reached = []
-mine = {os.getpid()} | {int(thread) for thread in os.listdir("/proc/self/task")}
+mine = own_pids()
 for pid in range(1, 70000):
     if pid in mine:
         continue
@@ -99,6 +112,86 @@ for identity in range(0, 64):
         found.append(identity)
 escaped(found) if found else held("none")
 """
+
+COPIED = "a session that was copied has no more rights than before"
+
+RIGHTS = """
+with open("/proc/self/status") as f:
+    status = dict(line.rstrip("\\n").split(":\\t", 1) for line in f)
+wanted = {"NoNewPrivs": "1", "Seccomp": "2", **{"Cap" + s: "0" * 16 for s in ("Inh", "Prm", "Eff", "Bnd", "Amb")}}
+wrong = {name: status.get(name) for name, value in wanted.items() if status.get(name, "").strip() != value}
+escaped(wrong) if wrong else held("status")
+for what, function, arguments in (("unshare", libc.unshare, (0x10000000,)), ("setns", libc.setns, (0, 0)),
+                                  ("ptrace", libc.ptrace, (16, 1, 0, 0)), ("chroot", libc.chroot, (b"/tmp",))):
+    ctypes.set_errno(0)
+    result = function(*arguments)
+    if result == -1 and ctypes.get_errno() in REFUSED:
+        held(what)
+    else:
+        escaped("%s: %d, %s" % (what, result, name_of(ctypes.get_errno())))
+if os.getpid() == 1:
+    escaped("it was not copied, so that this shows nothing")
+"""
+
+DESCRIPTORS = """
+import socket, stat
+kinds = {}
+for name in os.listdir("/proc/self/fd"):
+    try:
+        found, target = os.fstat(int(name)), os.readlink("/proc/self/fd/" + name)
+    except OSError:
+        continue
+    if stat.S_ISSOCK(found.st_mode):
+        with socket.socket(fileno=os.dup(int(name))) as s:
+            kinds.setdefault("socket %d" % s.type, set()).add(found.st_ino)
+            if s.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN) != socket.AF_UNIX or s.getsockname():
+                escaped("a socket with a name")
+    else:
+        kinds.setdefault("pipe" if stat.S_ISFIFO(found.st_mode) else target, set()).add(found.st_ino)
+told = {kind: len(inodes) for kind, inodes in kinds.items()}
+known = {"socket %d" % socket.SOCK_STREAM: 1, "socket %d" % socket.SOCK_SEQPACKET: 1, "pipe": 2, "/dev/null": 1}
+strange = {kind: count for kind, count in told.items() if count > known.get(kind, 0)}
+escaped(strange) if strange else held(told)
+"""
+
+PROCESS_1 = """
+import signal
+for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, signal.SIGINT):
+    os.kill(1, number)
+must_fail("write into process 1", open, "/proc/1/mem", "r+b")
+with open("/proc/1/status") as f:
+    state = [line for line in f if line.startswith("State")][0]
+held(state) if "S (sleeping)" in state else escaped(state)
+try:
+    numbers = os.listdir("/proc/1/fd")
+    held(numbers) if len(numbers) <= 1 else escaped(numbers)
+except PermissionError:
+    held("its descriptors can't be seen")
+"""
+
+FORGED = """
+import array, socket, struct
+found = None
+for name in os.listdir("/proc/self/fd"):
+    try:
+        s = socket.socket(fileno=os.dup(int(name)))
+        found = s if s.type == socket.SOCK_SEQPACKET else found
+    except OSError:
+        pass
+if found is None:
+    escaped("there is no socket to try it on")
+for what, ids in (("the server's pid", (@SERVER@, os.getuid(), os.getgid())), ("root", (os.getpid(), 0, 0)),
+                  ("process 1", (1, os.getuid(), os.getgid()))):
+    sender = [(socket.SOL_SOCKET, socket.SCM_CREDENTIALS, struct.pack("iII", *ids))]
+    must_fail("a message in the name of " + what, found.sendmsg, [b"d" + bytes(12)], sender)
+"""
+
+COPIED_TABLE = (
+    ("copied-session-rights", RIGHTS),
+    ("copied-session-descriptors", DESCRIPTORS),
+    ("copied-session-process-1", PROCESS_1),
+    ("copied-session-forged-sender", FORGED),
+)
 
 TABLE = (
     ("other-session-files", READ_TMP, ("namespaces", "landlock", "container")),
@@ -131,10 +224,29 @@ def attempts(host, only):
             yield "other-session", PROMISE, "the first session did not come up", said
             return
         for name, code, _ in chosen:
-            text = host.guest + code.replace("@SECRET@", secret).replace("@REVERSED@", secret[::-1])
+            text = code.replace("@SECRET@", secret).replace("@REVERSED@", secret[::-1])
+            text = host.guest + text.replace("@FAMILY@", str(host.isolation == "namespaces"))
             said = execute(server, "second", text)
             problem = "it escaped" if "ESCAPED" in said else None if "HELD" in said else "it did not say what held it"
             yield name, PROMISE, problem, said
         alive = execute(server, "first", "print(child.poll(), context_secret)")
         problem = None if "None " + secret in alive else "the first session is not as it was"
         yield "other-session-unharmed", PROMISE, problem, alive
+        if host.isolation == "namespaces":
+            yield from copied_attempts(host, server, only)
+
+
+def copied_attempts(host, server, only):
+    """In a session whose process was copied, and that goes on beside its copies."""
+    execute(server, "copied", "kept = 'as it was'")
+    said = json.dumps(server.call("checkpoint_session", {"session_id": "copied", "label": "before"}))
+    for name, code in COPIED_TABLE:
+        if only in name:
+            said = execute(server, "copied", host.guest + code.replace("@SERVER@", str(server.process.pid)))
+            problem = "it escaped" if "ESCAPED" in said else None if "HELD" in said else "it did not say what held it"
+            yield name, COPIED, problem, said
+    execute(server, "copied", "kept = 'otherwise'")
+    said = json.dumps(server.call("rollback_session", {"session_id": "copied", "checkpoint": "before"}))
+    said += execute(server, "copied", "print(kept, 'by', __import__('os').getppid())")
+    problem = None if "as it was by 1" in said else "it could not go back to its copy"
+    yield "copied-session-goes-back", COPIED, problem, said
