@@ -123,6 +123,7 @@ static int collect_directory(void *data, int fd, const char *file) {
         _cleanup_directory_ struct directory directory = DIRECTORY_NONE;
         _cleanup_index_ struct index index = {0};
         char name[NAME_MAX_BYTES + 1];
+        struct sbx_error why = {0};
         int r = 0;
 
         (void)fd;
@@ -131,9 +132,11 @@ static int collect_directory(void *data, int fd, const char *file) {
         if (directory_find(collection->store, name, false, &directory, NULL) < 0)
                 return 0;
         sbx_call_progress(collection->call, name);
-        r = directory_load(&directory, &index, NULL);
+        r = directory_load(&directory, &index, &why);
         if (r == -EBADMSG || r == -EPROTONOSUPPORT)
                 tell_damaged(collection, name, "");
+        else if (r < 0 && r != -ENOENT)
+                return sbx_error_set(collection->err, r, why.origin, why.hint, "%s", why.message);
         for (size_t i = 0; i < index.count; i++) {
                 r = check_entry(collection, &directory, &index.entries[i]);
                 if (r < 0)

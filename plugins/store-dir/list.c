@@ -79,16 +79,18 @@ static int list_directory(void *data, int fd, const char *file) {
         r = directory_find(listing->store, name, false, &directory, &why);
         if (r == 0)
                 r = directory_load(&directory, &index, &why);
-        if (r < 0 && r != -ENOENT && listing->damaged == 0) {
-                listing->damaged = r;
-                listing->why = why;
+        if (r == -EBADMSG || r == -EPROTONOSUPPORT || r == -EPERM) {
+                if (listing->damaged == 0) {
+                        listing->damaged = r;
+                        listing->why = why;
+                }
+                return 0;
         }
-        for (size_t i = 0; r == 0 && i < index.count; i++) {
+        if (r < 0)
+                return r == -ENOENT ? 0 : sbx_error_set(listing->err, r, why.origin, why.hint, "%s", why.message);
+        for (size_t i = 0; r == 0 && i < index.count; i++)
                 r = add_item(listing, name, &index.entries[i]);
-                if (r < 0)
-                        return r;
-        }
-        return 0;
+        return r;
 }
 
 static int compare_items(const void *one, const void *other) {
@@ -115,7 +117,7 @@ int store_list(struct dir_store *store, const char *prefix, const struct sbx_sto
                 return r == -ENOENT ? 0 : r;
         r = directory_visit(store->names_fd, list_directory, &listing);
         if (r < 0)
-                return err != NULL && err->code != 0 ? r : store_error(store, r, "read", "names", NULL, err);
+                return store_error(store, r, "read", "names", NULL, err);
         if (listing.count > 0)
                 qsort(listing.items, listing.count, sizeof(*listing.items), compare_items);
         r = tell(&listing, events);
