@@ -39,6 +39,8 @@ class Session {
     this.pending = new Pending();
     this.numbers = new Map(); // how often a file name was given
     this.exitCode = undefined; // of process.exit()
+    this.fresh = true; // no code has run
+    this.isOurs = false; // all of this guest is this session's
     const parent = path.join(this.workspace, '[execution]');
     this.importModule = DEFAULT_LOADER ?? importer(pathToFileURL(parent).href);
     this.globals = this.makeGlobals(parent);

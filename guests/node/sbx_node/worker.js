@@ -7,9 +7,11 @@
 'use strict';
 
 // What the user's code makes of the global names is not our business.
-const { Array, Math, Number, process } = globalThis;
+const { Array, Map, Math, Number, Object, Promise, String, process } = globalThis;
 
 const { writeSync } = require('fs');
+const { resolve } = require('path');
+const { pathToFileURL } = require('url');
 const frames = require('./frames.js');
 const files = require('./files.js');
 const { dumps, loads } = require('./text.js');
@@ -17,6 +19,8 @@ const { Interrupts } = require('./interrupts.js');
 const { Session } = require('./session.js');
 const { Executor } = require('./execute.js');
 const { relay } = require('./relay.js');
+const { States } = require('./states.js');
+const { failure } = require('./states_files.js');
 
 const PROTOCOL = 1;
 const FILE_MAX = 64 << 20;
@@ -34,6 +38,8 @@ class Worker {
     this.channel = channel;
     this.interrupts = new Interrupts(owned === 'all');
     this.session = new Session(channel, this.interrupts);
+    this.session.isOurs = owned !== 'none';
+    this.states = new States(this.session);
     this.executor = new Executor(channel, this.session, this.interrupts, owned);
     this.handlers = {
       [frames.EXEC]: (payload) => this.exec(payload),
@@ -43,12 +49,15 @@ class Worker {
       [frames.FILE_READ]: (payload) => this.fileRead(loads(payload)),
       [frames.FILE_WRITE]: (payload) => this.fileWrite(payload),
       [frames.FILE_LIST]: (payload) => this.fileList(loads(payload)),
+      [frames.SAVE]: (payload) => this.save(loads(payload)),
+      [frames.GIVE_STATE]: (payload) => this.states.take(payload),
+      [frames.RESTORE]: (payload) => this.restore(loads(payload)),
       [frames.TOOL_RESULT]: (payload) => this.session.tools.answered(payload),
     };
   }
 
   serve() {
-    const features = ['display', 'files', 'tools'];
+    const features = ['display', 'files', 'tools', 'states'];
     const { versions } = process;
     this.channel.listen((kind, payload) => this.handlers[kind](payload), (error) => end(error));
     this.interrupts.wait();
@@ -59,6 +68,7 @@ class Worker {
 
   exec(payload) {
     const [header, source] = frames.split(payload);
+    this.session.fresh = false;
     this.executor.execute(loads(header), source);
   }
 
@@ -86,6 +96,51 @@ class Worker {
       this.session.clear();
       return [this.names()];
     });
+  }
+
+  save(request) {
+    this.executor.simple(request, () => {
+      const [answer, parts] = this.states.save(request);
+      this.interrupts.protect(true); // no frame is torn apart
+      this.states.send(this.channel, parts);
+      return [answer];
+    });
+  }
+
+  // A state that is none is told as such, whatever it was that did not fit.
+  restore(request) {
+    const { executor, states } = this;
+    const refuse = (current, error) => executor.fail(current, typeof error?.code === 'string' && /^E[A-Z]+$/.test(error.code)
+      ? error : failure('EBADMSG', `This is no state of a session: ${String(error?.message).slice(0, 200)}`));
+    executor.begin(request, (current) => {
+      let opened;
+      let waiting;
+      try {
+        opened = states.open(request);
+        waiting = states.imports(opened.table).map((path) => this.importPath(path));
+      } catch (error) {
+        refuse(current, error);
+        return;
+      }
+      const build = (found) => {
+        try {
+          Object.assign(current.answer, states.build(opened, new Map(found.filter((item) => item !== null))));
+          executor.finish(current, 'ok');
+        } catch (error) {
+          refuse(current, error);
+        }
+      };
+      if (waiting.length === 0) build([]);
+      else Promise.prototype.then.call(Promise.all(waiting), (found) => executor.guard(current, () => build(found)), (error) => refuse(current, error));
+    });
+  }
+
+  // [path, namespace] of a module; null: it is not here.
+  importPath(path) {
+    const name = String(path).slice(2).replaceAll('|', '/');
+    const load = this.session.compile(`(name) => import(name)`, '<restored>').runInThisContext();
+    const url = String(path).startsWith('f:') ? pathToFileURL(resolve(this.session.workspace, name)).href : name;
+    return Promise.prototype.then.call(load(url), (found) => [path, found], () => null);
   }
 
   fileRead(request) {

@@ -45,7 +45,7 @@ class ExecutionTest(GuestTest):
         ready = self.guest.ready
         self.assertEqual((ready["protocol"], ready["runtime"], ready["implementation"]), (1, "node", "v8"))
         self.assertEqual(int(ready["version"].split(".")[0]), FOUND)
-        self.assertEqual(ready["features"], ["display", "files", "tools"])
+        self.assertEqual(ready["features"], ["display", "files", "tools", "states"])
 
     def test_state_values_and_output(self):
         self.assertEqual(

@@ -20,7 +20,8 @@ WAIT_SECONDS = 60
 HELLO, EXEC, GET, SET, CLEAR, FILE_READ, FILE_WRITE, FILE_LIST = range(1, 9)
 TOOL_RESULT = 0x0B
 READY, STDOUT, STDERR, DISPLAY, TOOL_CALL, RESULT = range(0x81, 0x87)
-JB_TYPES = (DISPLAY, TOOL_CALL, RESULT)
+STATE = 0x87
+JB_TYPES = (DISPLAY, TOOL_CALL, RESULT, STATE)
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from sbx_guest import worker; worker.main()"
 
 
