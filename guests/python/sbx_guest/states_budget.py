@@ -25,6 +25,8 @@ class Budget:
         self._end = monotonic() + self._seconds if max_ms else None
         self._began = 0.0
         self._old = None
+        interrupts.protect(Budget.__enter__)  # nothing must come between a timer and what handles it
+        interrupts.protect(Budget.__exit__)
 
     def __enter__(self):
         if self._end is not None and hasattr(signal, "setitimer"):
@@ -39,13 +41,15 @@ class Budget:
     def __exit__(self, *_exception):
         if self._old is None:
             return
-        handler, (left, interval), since = self._old
+        (handler, (left, interval), since), self._old = self._old, None
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
         if left > 0:
             signal.setitimer(signal.ITIMER_REAL, max(left - (monotonic() - since), 1e-6), interval)
 
     def _tick(self, _signal, frame):
+        if self._old is None:
+            return  # it came too late
         now = monotonic()
         if now >= self._end:
             raise Overdue
