@@ -105,6 +105,13 @@ uint64_t sbx_cli_sessions_count(const json_t *object, const char *member) {
         return count > 0 ? (uint64_t)count : 0;
 }
 
+void sbx_cli_sessions_add_time(struct sbx_cli_table *table, const char *timestamp) {
+        bool whole = strlen(timestamp) >= strlen("2026-11-21T07:34:48");
+
+        sbx_cli_table_cellf(table, SBX_CLI_PLAIN, "%.10s%s%.8s", timestamp, whole ? " " : "",
+                            whole ? timestamp + 11 : "");
+}
+
 int sbx_cli_sessions_show_left_out(const struct sbx_cli_sessions *sessions, const char *title, const json_t *list) {
         _cleanup_table_ struct sbx_cli_table *table = sbx_cli_table_new(3);
         const json_t *item;

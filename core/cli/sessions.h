@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "cli/cli.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
 #include "runtime/runtime.h"
@@ -46,6 +47,8 @@ int sbx_cli_sessions_need_store(struct sbx_cli_sessions *sessions);
 
 const char *sbx_cli_sessions_text(const json_t *object, const char *member); /* "": there is no such text */
 uint64_t sbx_cli_sessions_count(const json_t *object, const char *member);
+/* A cell "2026-11-21 07:34:48" for "2026-11-21T07:34:48.123Z". */
+void sbx_cli_sessions_add_time(struct sbx_cli_table *table, const char *timestamp);
 /* "not saved: NAME  TYPE  REASON" and so on: a table of {"name", "type", "reason"}, behind `title`; nothing if there
  * are none. On standard error. */
 int sbx_cli_sessions_show_left_out(const struct sbx_cli_sessions *sessions, const char *title, const json_t *list);

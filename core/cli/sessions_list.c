@@ -35,13 +35,13 @@ static void add_session(struct sbx_cli_table *table, const json_t *session, bool
         sbx_cli_table_cellf(table, SBX_CLI_PLAIN, "%llu",
                             (unsigned long long)sbx_cli_sessions_count(session, "checkpoints"));
         sbx_cli_table_cell(table, SBX_CLI_PLAIN, sbx_cli_bytes_text(sbx_cli_sessions_count(session, "bytes"), amount));
-        sbx_cli_table_cell(table, SBX_CLI_PLAIN, sbx_cli_sessions_text(session, "used_at"));
+        sbx_cli_sessions_add_time(table, sbx_cli_sessions_text(session, "used_at"));
         add_state(table, session);
 }
 
 static int show_list(const struct sbx_cli_sessions *sessions, const json_t *list) {
-        static const char *const titles[] = {"SESSION",     "PRINCIPAL", "ENVIRONMENT", "LANGUAGE",
-                                             "CHECKPOINTS", "SIZE",      "LAST USED",   "STATE"};
+        static const char *const titles[] = {"SESSION",     "PRINCIPAL", "ENVIRONMENT",     "LANGUAGE",
+                                             "CHECKPOINTS", "SIZE",      "LAST USED (UTC)", "STATE"};
         bool principals = sessions->options.all;
         _cleanup_table_ struct sbx_cli_table *table = sbx_cli_table_new(principals ? 8 : 7);
         const json_t *session;
@@ -75,12 +75,14 @@ static int run_list(struct sbx_cli *cli, const struct sbx_cli_command *command, 
 
 /* ---- delete ---- */
 
-static bool is_stored(const json_t *list, const char *id) {
+/* One that is damaged may have any name: what its manifest says of that can't be read. */
+static bool may_be_stored(const json_t *list, const char *id) {
         const json_t *session;
         size_t index;
 
         json_array_foreach ((json_t *)list, index, session) {
-                if (strcmp(sbx_cli_sessions_text(session, "id"), id) == 0)
+                if (strcmp(sbx_cli_sessions_text(session, "id"), id) == 0 ||
+                    sbx_cli_sessions_text(session, "damaged")[0] != '\0')
                         return true;
         }
         return false;
@@ -93,7 +95,7 @@ static int check_names(struct sbx_cli_sessions *sessions) {
                                     &list, &sessions->err);
 
         for (size_t i = 0; r >= 0 && i < sessions->words.count; i++)
-                if (!is_stored(list, sessions->words.items[i].text))
+                if (!may_be_stored(list, sessions->words.items[i].text))
                         r = sbx_error_set(&sessions->err, -ENOENT, "cli",
                                           "'snipara-sandbox sessions list' tells which are",
                                           "no session '%s' is stored", sessions->words.items[i].text);

@@ -61,6 +61,7 @@ static void lay_out(struct tree *tree, const char *parent, size_t depth, size_t 
 static void add_checkpoint(struct sbx_cli_table *table, const json_t *checkpoint, size_t depth) {
         bool head = json_is_true(json_object_get(checkpoint, "head"));
         const json_t *holds = json_object_get(checkpoint, "holds");
+        uint64_t variables = sbx_cli_sessions_count(holds, "variables");
         char amount[SBX_CLI_AMOUNT_SIZE];
 
         sbx_cli_table_cellf(table, head ? SBX_CLI_GREEN : SBX_CLI_BOLD, "%*s%s%s", (int)(depth < 40 ? 2 * depth : 80),
@@ -69,19 +70,19 @@ static void add_checkpoint(struct sbx_cli_table *table, const json_t *checkpoint
                            json_is_true(json_object_get(checkpoint, "automatic"))
                                    ? "(automatic)"
                                    : sbx_cli_sessions_text(checkpoint, "label"));
-        sbx_cli_table_cell(table, SBX_CLI_PLAIN, sbx_cli_sessions_text(checkpoint, "created_at"));
+        sbx_cli_sessions_add_time(table, sbx_cli_sessions_text(checkpoint, "created_at"));
         sbx_cli_table_cellf(table, SBX_CLI_PLAIN, "%llu",
                             (unsigned long long)sbx_cli_sessions_count(checkpoint, "executions"));
         sbx_cli_table_cell(table, SBX_CLI_PLAIN,
                            sbx_cli_bytes_text(sbx_cli_sessions_count(checkpoint, "bytes"), amount));
         sbx_cli_table_cell(table, SBX_CLI_PLAIN, sbx_cli_sessions_text(checkpoint, "mechanism"));
-        sbx_cli_table_cellf(table, SBX_CLI_DIM, "%llu variables, %zu not saved",
-                            (unsigned long long)sbx_cli_sessions_count(holds, "variables"),
-                            json_array_size(json_object_get(holds, "unsaved")));
+        sbx_cli_table_cellf(table, SBX_CLI_DIM, "%llu variable%s, %zu not saved", (unsigned long long)variables,
+                            variables == 1 ? "" : "s", json_array_size(json_object_get(holds, "unsaved")));
 }
 
 static int show_tree(const struct sbx_cli_sessions *sessions, const json_t *list) {
-        static const char *const titles[] = {"CHECKPOINT", "LABEL", "TIME", "EXECUTIONS", "SIZE", "KEPT AS", "HOLDS"};
+        static const char *const titles[] = {"CHECKPOINT", "LABEL",   "TIME (UTC)", "EXECUTIONS",
+                                             "SIZE",       "KEPT AS", "HOLDS"};
         size_t count = json_array_size(list), rows = 0;
         __attribute__((cleanup(tree_free))) struct tree tree = {.list = list,
                                                                 .count = count,

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions that last, from the command line: `exec --session`, `repl --session`, `sessions ...`, and the tools of a server
 beside them."""
+import hashlib
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -200,6 +202,20 @@ class Tree(SessionCase):
         self.assertRegex(self.ok("sessions", "gc").stdout, "the store has")
         self.fails(2, "sessions", "gc", "--idle", "soon", says="soon")
         self.assertIn("two", self.told("gc", "--idle", "1ms")["removed"])
+
+
+    def test_a_damaged_session_is_told_and_can_be_deleted(self):
+        self.execute("work", "x = 1")
+        self.execute("other", "x = 2")
+        key = hashlib.sha256(b"\0work").hexdigest()[:40]
+        files = [path for path in pathlib.Path(self.home, "state").rglob("*") if path.is_file() and key in str(path.parent)]
+        self.assertTrue(files)
+        for path in files:
+            path.write_bytes(path.read_bytes()[:path.stat().st_size // 2])
+        self.assertIn("damaged", self.ok("sessions", "list").stdout)
+        self.assertEqual(self.value("other", "x"), "2")
+        self.ok("sessions", "delete", "work")
+        self.assertEqual([session["id"] for session in self.told("list")], ["other"])
 
 
 class Files(SessionCase):
