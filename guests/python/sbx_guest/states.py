@@ -88,7 +88,8 @@ class States:
         own, shared = self._directories
         for _name, path in shared:
             if os.listdir(path) and not any(one["name"] == path for one in unsaved):
-                unsaved.append({"name": path, "type": "directory", "reason": "other sessions have their files in it, too"})
+                reason = "other sessions have their files in it, too"
+                unsaved.append({"name": path, "type": "directory", "reason": reason})
         return own
 
     def restore(self, request):

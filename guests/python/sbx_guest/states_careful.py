@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpickles what can't be unpickled as a whole: where something fails, it is lost, and the rest is made nevertheless."""
+"""Unpickles what can't be unpickled as a whole: what fails is lost, and the rest is made nevertheless."""
 
 import pickle
 
@@ -72,6 +72,8 @@ def _filled(original):
 
 
 CarefulUnpickler.dispatch = dict(pickle._Unpickler.dispatch)  # noqa: SLF001
-CarefulUnpickler.dispatch.update({pickle.REDUCE[0]: _reduce, pickle.NEWOBJ[0]: _new, pickle.NEWOBJ_EX[0]: _new_with_names})
+CarefulUnpickler.dispatch[pickle.REDUCE[0]] = _reduce
+CarefulUnpickler.dispatch[pickle.NEWOBJ[0]] = _new
+CarefulUnpickler.dispatch[pickle.NEWOBJ_EX[0]] = _new_with_names
 for _operation in (pickle.BUILD, pickle.APPEND, pickle.APPENDS, pickle.SETITEM, pickle.SETITEMS, pickle.ADDITEMS):
     CarefulUnpickler.dispatch[_operation[0]] = _filled(CarefulUnpickler.dispatch[_operation[0]])

@@ -160,7 +160,8 @@ def restore(directories, told, given, missing):
         root = known.get(name)
         if root is None:
             if entries:
-                missing.append({"name": f"files in {name}", "type": "directory", "reason": "this session has none of its own"})
+                reason = "this session has no such directory of its own"
+                missing.append({"name": f"files in {name}", "type": "directory", "reason": reason})
             continue
         _restore_directory(root, entries, packs, missing)
 

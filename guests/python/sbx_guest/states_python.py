@@ -55,7 +55,7 @@ class PythonStates(States):
         return sum(variables.is_variable(name, namespace.get(name)) for name in told)
 
     def _sort(self, items, values):
-        """Large ones first, so that what changes does not move them; what could not be told the last time is tried alone."""
+        """Large ones first, not to be moved by what changes; those that could not be told last time are tried alone."""
         good, doubtful = [], []
         for name, value in items:
             reason = refusal(value)

@@ -97,7 +97,7 @@ class Restored:
             self._check_others()
 
     def _load_carefully(self, rope, unpickler, first, buffer):
-        """The variable once more, by an unpickler that goes on where something fails: others may share what does not."""
+        """The variable once more, by an unpickler that goes on where something fails: others share what does not."""
         from .states_careful import CarefulUnpickler
 
         memo = unpickler.memo if type(unpickler) is CarefulUnpickler else unpickler.memo.copy()

@@ -7,7 +7,8 @@ from errno import EAGAIN
 
 from .states_budget import Overdue
 from .states_parts import OWN_SIZE, TooLarge
-from .states_pickler import INLINE_MAX, Pickler, Unsaved
+from .states_pickler import INLINE_MAX, Pickler
+from .states_refuse import Unsaved
 from .text import class_name, safe_str
 
 _name_of = type.__dict__["__name__"].__get__
@@ -164,7 +165,7 @@ def _drop(_buffer):
 
 
 def _count_objects(data, pickler):
-    """That the pickler knows, by how a dump of a triple ends: EMPTY_LIST, MEMOIZE, BINGET or LONG_BINGET with the list's
+    """That the pickler knows, by how a dump of a triple ends: EMPTY_LIST, MEMOIZE, BINGET or LONG_BINGET with its
     number, TUPLE3, MEMOIZE, STOP. The list and the triple are the newest objects."""
     short, long = data[-7:-4] == b"]\x94h", data[-10:-7] == b"]\x94j"
     if short and not long:
