@@ -75,18 +75,31 @@ static void try_manifest(struct sbx_bytes text) {
         sbx_manifest_owner_clear(&owner_again);
 }
 
-static struct sbx_vaults *make_vaults(void) {
+static struct sbx_config *make_config(void) {
         static const char *const settings[] = {"store=", NULL};
+        char path[] = "/tmp/sbx-fuzz-XXXXXX";
         struct sbx_runtime_options options = {.struct_size = sizeof(options),
                                               .flags = SBX_RUNTIME_NO_ENVIRONMENT,
-                                              .config_path = "/dev/null",
+                                              .config_path = path,
                                               .directory = "/",
                                               .settings = settings};
+        struct sbx_logger logger = {.level = SBX_LOG_ERROR};
+        struct sbx_config *config = NULL;
+        int fd = mkstemp(path);
+
+        must(fd >= 0 && sbx_config_load(&options, &logger, &config, NULL) == 0);
+        close(fd);
+        unlink(path);
+        return config;
+}
+
+static struct sbx_vaults *make_vaults(void) {
         static struct sbx_logger logger = {.level = SBX_LOG_ERROR};
-        static struct sbx_config *config;
+        static struct sbx_config *config; /* for as long as the program runs */
         struct sbx_vaults *vaults = NULL;
 
-        must(config != NULL || sbx_config_load(&options, &logger, &config, NULL) == 0);
+        if (config == NULL)
+                config = make_config();
         must(sbx_vaults_new(config, NULL, &logger, &vaults, NULL) == 0);
         return vaults;
 }
