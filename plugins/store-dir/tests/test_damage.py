@@ -130,15 +130,15 @@ def test_flipped_bits_of_a_large_blob():
             store.do("put s/small fine")
         hexname = place.objects("s")[0]
         whole = place.read("names", "s", hexname)
-        choose = random.Random(8)
+        choose, harmless = random.Random(8), 0
         with place.open() as store:
             for _ in range(FLIPS // 5):
-                bit = choose.randrange(8 * len(whole))
-                place.write(flip(whole, bit), "names", "s", hexname)
+                place.write(flip(whole, choose.randrange(8 * len(whole))), "names", "s", hexname)
                 answer = store.ask("check s/large 2500000 z1")
-                # Four bytes of the head mean nothing.
-                assert answer.startswith("error EBADMSG ") or 96 <= bit < 128, (bit, answer)
+                harmless += answer == "ok"  # a few bits of what zstd writes mean nothing
+                assert answer == "ok" or answer.startswith("error EBADMSG "), answer
                 assert store.do("get s/small") == "fine"
+        assert harmless <= FLIPS // 50, harmless
 
 
 def test_large_blob_cut_short_or_gone():
