@@ -60,12 +60,13 @@ static size_t cut_behind(const char *bytes, const char *part, unsigned n) {
         return (size_t)(at - bytes);
 }
 
-static json_t *resume_at(const char *const *script, const char *bytes, size_t size, char **ret_notices) {
+static json_t *resume_at(const char *const *settings, const char *const *script, const char *bytes, size_t size,
+                         char **ret_notices) {
         struct sbx_run_request again = {.resume_id = ID, .limits = SBX_RUN_LIMITS_CONFIGURED};
         json_t *result;
 
         write_journal(bytes, size);
-        world_open(&world, NULL);
+        world_open(&world, settings);
         world_script(script);
         world_answered(count_in(bytes, size, "\"type\":\"model\""));
         (void)world_executions();
@@ -89,7 +90,7 @@ static void executes_nothing_again(void **state) {
         json_decref(world_run(&world, &request));
         world_close(&world);
         bytes = read_journal(&size);
-        result = resume_at(counting, bytes, cut_behind(bytes, "\"type\":\"execution\"", 2), &notices);
+        result = resume_at(NULL, counting, bytes, cut_behind(bytes, "\"type\":\"execution\"", 2), &notices);
         assert_string_equal(text_in(result, "answer"), "19");
         assert_int_equal(world_executions(), 2); /* the last two of the script */
         assert_int_equal(world_rollbacks(), 1);
@@ -98,6 +99,39 @@ static void executes_nothing_again(void **state) {
         assert_null(strstr(notices, "run again"));
         free(notices);
         json_decref(result);
+        free(bytes);
+        world_states_off();
+}
+
+/* Of tools that ran side by side, one's state may hold another's work, which has no record: it is not taken. */
+static void looks_at_the_whole_turn(void **state) {
+        static const char *const script[] = {"{\"tools\": [[\"execute_python\", {\"code\": \"add 1\"}], "
+                                             "[\"execute_python\", {\"code\": \"add 2\"}]]}",
+                                             AS_CODE("expect-n 3; final"), NULL};
+        static const char *const parallel[] = {"parallel_tools=true", NULL};
+        struct sbx_run_request request = agent("Count.");
+        char *bytes, *notices;
+        size_t size, cut;
+
+        world_states_on(true);
+        world_open(&world, NULL);
+        world_script(script);
+        json_decref(world_run(&world, &request));
+        world_close(&world);
+        world_states_mark();
+        bytes = read_journal(&size);
+        cut = cut_behind(bytes, "\"type\":\"execution\"", 1); /* the turn's second has no record */
+        for (unsigned i = 0; i < 2; i++) {
+                json_t *result;
+
+                world_states_back();
+                result = resume_at(i == 0 ? NULL : parallel, script, bytes, cut, &notices);
+                assert_string_equal(text_in(result, "answer"), "3");
+                assert_int_equal(world_rollbacks(), i == 0 ? 1 : 0);
+                assert_int_equal(world_executions(), i == 0 ? 2 : 3);
+                free(notices);
+                json_decref(result);
+        }
         free(bytes);
         world_states_off();
 }
@@ -120,12 +154,12 @@ static void tells_new_states_from_lost_ones(void **state) {
         world_close(&world);
         bytes = read_journal(&size);
         world_states_lose();
-        json_decref(resume_at(second, bytes, size, &notices)); /* n was 3 at c2, and is 7 at c3 */
+        json_decref(resume_at(NULL, second, bytes, size, &notices)); /* n was 3 at c2, and is 7 at c3 */
         assert_contains(notices, "no state of session 'default'");
         free(notices);
         free(bytes);
         bytes = read_journal(&size);
-        result = resume_at(third, bytes, cut_behind(bytes, "\"type\":\"restoring\"", 1), &notices);
+        result = resume_at(NULL, third, bytes, cut_behind(bytes, "\"type\":\"restoring\"", 1), &notices);
         assert_string_equal(text_in(result, "answer"), "7");
         free(notices);
         json_decref(result);
@@ -160,6 +194,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(goes_on_where_states_are_damaged, resumes_setup, resumes_teardown),
                 cmocka_unit_test_setup_teardown(goes_on_where_states_are_lost, resumes_setup, resumes_teardown),
                 cmocka_unit_test_setup_teardown(executes_nothing_again, resumes_setup, resumes_teardown),
+                cmocka_unit_test_setup_teardown(looks_at_the_whole_turn, resumes_setup, resumes_teardown),
                 cmocka_unit_test_setup_teardown(tells_new_states_from_lost_ones, resumes_setup, resumes_teardown),
                 cmocka_unit_test_setup_teardown(stores_what_can_be_resumed, resumes_setup, resumes_teardown),
         };
