@@ -351,7 +351,7 @@ def test_nothing_survives_a_session():
     """Children, daemons and threads of a session are dead when it is destroyed, and when the server goes."""
     with Server([PROGRAM, "mcp-serve", "--set", "local.pool=0"], timeout=60 * SLOW) as server:
         server.initialize()
-        server.call("execute_python", {"code": "x = 1", "session_id": "first"})
+        server.call("execute", {"code": "x = 1"})  # what sessions begin from is there, and no session that is copied
         for name in ("a child that outlives the execution", "a daemon", "threads that never end"):
             before = set(process_tree(server.process.pid))
             server.call("execute_python", {"code": PROGRAMS[name].code, "session_id": "brood"})
