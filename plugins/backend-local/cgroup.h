@@ -82,6 +82,10 @@ int cgroup_usage(struct sbx_cgroup *c, struct sbx_guest_usage *usage);
 /* What the memory limit killed so far counts no more: cgroup_usage tells of what comes. */
 void cgroup_forgive(struct sbx_cgroup *c);
 
+/* The processes in it, as this process sees them; freed with free(). -ENOTSUP: kind "none". -ENOMEM, errors of the
+ * file. */
+int cgroup_pids(const struct sbx_cgroup *c, pid_t **ret_pids, size_t *ret_count);
+
 /* Kills every process in it, again and again until none is left (at most two seconds). */
 void cgroup_kill(struct sbx_cgroup *c);
 

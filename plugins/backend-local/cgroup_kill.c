@@ -64,6 +64,34 @@ static bool kill_round(const struct cgroup_tree *tree, const struct sbx_cgroup *
         return empty;
 }
 
+int cgroup_pids(const struct sbx_cgroup *c, pid_t **ret_pids, size_t *ret_count) {
+        const struct sbx_cgroup_manager *m = c->manager;
+        pid_t *pids = NULL;
+        char *text = NULL;
+        size_t size = 0, count = 0;
+        int r = m->ops == NULL ? -ENOTSUP
+                               : cgroup_read_text(m->trees[0].fd, cgroup_path(c, "cgroup.procs").text, PROCS_TEXT_MAX,
+                                                  &text, &size);
+
+        if (r < 0)
+                return r;
+        pids = calloc(size / 2 + 1, sizeof(*pids)); /* a line has a digit and an end */
+        for (const char *p = text; pids != NULL && p != NULL; p = strchr(p, '\n')) {
+                uint64_t pid;
+
+                p += *p == '\n';
+                if (!cgroup_parse_u64(p, &pid, NULL))
+                        break;
+                pids[count++] = (pid_t)pid;
+        }
+        free(text);
+        if (pids == NULL)
+                return -ENOMEM;
+        *ret_pids = pids;
+        *ret_count = count;
+        return 0;
+}
+
 bool cgroup_is_empty(const struct sbx_cgroup *c) {
         for (int i = 0; i < c->manager->tree_count; i++) {
                 char *text = NULL;
