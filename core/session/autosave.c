@@ -195,7 +195,7 @@ static char *save_and_tell(struct sbx_session *session) {
         int r = -ESRCH;
 
         if (!sbx_vault_durable(session->vault)) {
-                why = sbx_vaults_problem(session->owner->vaults);
+                why = sbx_vault_problem(session->vault);
                 return tell_unkept(session, &saving, why != NULL ? why : "there is no store");
         }
         kept = is_kept(session);

@@ -78,7 +78,7 @@ static int check_import(struct sbx_session *session, struct sbx_error *err) {
         struct sbx_vault_identity identity;
 
         if (!sbx_vault_durable(session->vault)) {
-                const char *why = sbx_vaults_problem(session->owner->vaults);
+                const char *why = sbx_vault_problem(session->vault);
 
                 return sbx_error_set(
                         err, -EINVAL, ORIGIN,

@@ -58,31 +58,61 @@ static int open_stored(struct sbx_vault *vault, bool create, const struct sbx_ca
         return r;
 }
 
+/* A store that is full, or that can't be written, still gives what it has: a session that it knows must not begin anew
+ * beside it. One that it does not know can do without. */
+static bool can_do_without(struct sbx_vault *vault, int code, const struct sbx_call *call) {
+        struct sbx_manifest_owner owner = {0};
+        struct sbx_manifest manifest = {0};
+        int r;
+
+        if (code != -ENOSPC && code != -EDQUOT && code != -EROFS && code != -EACCES && code != -EPERM)
+                return false;
+        r = sbx_vault_load(&vault->store, vault->key, call, &manifest, &owner, NULL);
+        sbx_manifest_owner_clear(&owner);
+        sbx_manifest_clear(&manifest);
+        return r == -ENOENT;
+}
+
+static int do_without(struct sbx_vault *vault, const struct sbx_error *problem, struct sbx_error *err) {
+        vault->problem = strdup(problem->message);
+        if (vault->problem == NULL)
+                return SBX_NOMEM(err, ORIGIN);
+        vault->durable = false;
+        sbx_log(vault->owner->logger, SBX_LOG_WARNING, "session '%s' is not stored: %s", vault->id, problem->message);
+        return open_in_memory(vault, err);
+}
+
+static int open_durable(struct sbx_vault *vault, bool create, const struct sbx_call *call, struct sbx_error *err) {
+        struct sbx_error problem = {0};
+        int r = sbx_vaults_store(vault->owner, call, &vault->store, &problem);
+
+        if (r < 0 && create && r != -ECANCELED && r != -ETIMEDOUT)
+                return open_in_memory(vault, err); /* sbx_vaults_problem() says why */
+        if (r == 0)
+                r = open_stored(vault, create, call, &problem);
+        if (r < 0 && create && can_do_without(vault, r, call))
+                return do_without(vault, &problem, err);
+        return r < 0 ? sbx_error_set(err, r, problem.origin, problem.hint, "%s", problem.message) : 0;
+}
+
 int sbx_vault_open(struct sbx_vaults *vaults, const char *principal, const char *id, bool create,
                    const struct sbx_call *call, struct sbx_vault **ret_vault, struct sbx_error *err) {
         struct sbx_vault *vault = NULL;
-        struct sbx_error problem = {0};
         int r = sbx_vault_new(vaults, principal, id, &vault, err);
 
         if (r < 0)
                 return r;
-        if (sbx_vaults_durable(vaults, principal, id)) {
-                r = sbx_vaults_store(vaults, call, &vault->store, &problem);
-                if (r == 0)
-                        r = open_stored(vault, create, call, &problem);
-                else if (create && r != -ECANCELED && r != -ETIMEDOUT)
-                        r = open_in_memory(vault, &problem); /* sbx_vaults_problem() says why */
-        } else if (create) {
-                r = open_in_memory(vault, &problem);
-        } else {
-                r = sbx_error_set(&problem, -ENOENT, ORIGIN, NULL, "session '%s' is never stored", id);
-        }
-        if (r < 0) {
+        if (sbx_vaults_durable(vaults, principal, id))
+                r = open_durable(vault, create, call, err);
+        else if (create)
+                r = open_in_memory(vault, err);
+        else
+                r = sbx_error_set(err, -ENOENT, ORIGIN, NULL, "session '%s' is never stored", id);
+        if (r < 0)
                 sbx_vault_free(vault);
-                return sbx_error_set(err, r, problem.origin, problem.hint, "%s", problem.message);
-        }
-        *ret_vault = vault;
-        return 0;
+        else
+                *ret_vault = vault;
+        return r;
 }
 
 /* ---- closing ---- */
@@ -135,6 +165,12 @@ int sbx_vault_destroy(struct sbx_vault *vault, const struct sbx_call *call, stru
 
 bool sbx_vault_durable(const struct sbx_vault *vault) {
         return vault->durable;
+}
+
+const char *sbx_vault_problem(const struct sbx_vault *vault) {
+        if (vault->durable || !sbx_vaults_durable(vault->owner, vault->principal, vault->id))
+                return NULL;
+        return vault->problem != NULL ? vault->problem : sbx_vaults_problem(vault->owner);
 }
 
 const struct sbx_tree *sbx_vault_tree(const struct sbx_vault *vault) {

@@ -26,12 +26,15 @@ const char *sbx_vaults_problem(struct sbx_vaults *vaults);
  * store does not know has an empty tree (and nothing of it is in the store until the first checkpoint); without,
  * -ENOENT. -EBUSY: another server has the session: who, and since when he has said nothing; a dead one on this machine,
  * and one whose lease has ended, lose it. -EBADMSG, -EPROTONOSUPPORT: the manifest is damaged, of a newer version: what
- * to do. Where the store can't be had, and for what is not durable, it is a new vault in memory, which shares nothing
- * with others of its name. Nobody opens a durable session twice at a time. */
+ * to do. Where the store can't be had, or takes nothing more and does not know the session, and for what is not
+ * durable, it is a new vault in memory, which shares nothing with others of its name. Nobody opens a durable session
+ * twice at a time. */
 int sbx_vault_open(struct sbx_vaults *vaults, const char *principal, const char *id, bool create,
                    const struct sbx_call *call, struct sbx_vault **ret_vault, struct sbx_error *err);
 void sbx_vault_close(struct sbx_vault *vault); /* gives the lease back; NULL is fine */
 bool sbx_vault_durable(const struct sbx_vault *vault);
+/* Why it is not, though sessions of its name are; NULL: it is, or they are not. Lives as long as the vault. */
+const char *sbx_vault_problem(const struct sbx_vault *vault);
 /* What is in it lives until the next change of the vault. */
 const struct sbx_tree *sbx_vault_tree(const struct sbx_vault *vault);
 

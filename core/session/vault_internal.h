@@ -56,6 +56,7 @@ struct sbx_vault {
         char key[SBX_VAULT_KEY_SIZE];
         char lease[SBX_VAULT_LEASE_SIZE]; /* "sessions/<key>", the directory of its blobs, too */
         bool durable;
+        char *problem;  /* why not, if it is this session's own; NULL: it is not */
         bool stored;    /* there is a manifest */
         bool frozen;    /* ids were given out that no manifest knows */
         uint64_t token; /* of the lease */

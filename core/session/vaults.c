@@ -186,5 +186,6 @@ void sbx_vault_free(struct sbx_vault *vault) {
         sbx_manifest_clear(&vault->manifest);
         free(vault->principal);
         free(vault->id);
+        free(vault->problem);
         free(vault);
 }

@@ -127,6 +127,7 @@ static void test_store_cannot_be_had(void **state) {
         assert_false(sbx_vault_durable(vault));
         assert_contains(sbx_vaults_problem(desk.vaults), "does not start");
         assert_contains(desk.log, "does not start");
+        assert_contains(sbx_vault_problem(vault), "does not start");
         add(&desk, vault, "one");
         assert_holds(&desk, vault, "c1", "one");
         sbx_vault_close(vault);
@@ -358,6 +359,36 @@ static void test_lost_answer_to_a_lease(void **state) {
         assert_contains(desk.log, "can't be given back");
         gated_store_heal(&desk.store);
         sbx_vault_close(open_vault(&desk, "work"));
+        desk_close(&desk);
+}
+
+/* A full store: what it knows goes on, what it does not know is not stored, and says so. */
+static void test_full_store(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault = NULL;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "known");
+        add(&desk, vault, "one");
+        sbx_vault_close(vault);
+        gated_store_fail(&desk.store, GATE_TAKE, 0, -ENOSPC);
+        assert_int_equal(sbx_vault_open(desk.vaults, "", "known", true, NULL, &vault, &desk.err), -ENOSPC);
+        vault = open_vault(&desk, "new");
+        assert_false(sbx_vault_durable(vault));
+        assert_contains(sbx_vault_problem(vault), "told to fail");
+        assert_contains(desk.log, "'new' is not stored");
+        assert_null(sbx_vaults_problem(desk.vaults));
+        add(&desk, vault, "one");
+        assert_holds(&desk, vault, "c1", "one");
+        sbx_vault_close(vault);
+        gated_store_fail(&desk.store, GATE_GET, 0, -EIO); /* who knows what it has */
+        assert_int_equal(sbx_vault_open(desk.vaults, "", "new", true, NULL, &vault, NULL), -ENOSPC);
+        gated_store_heal(&desk.store);
+        vault = open_vault(&desk, "new");
+        assert_true(sbx_vault_durable(vault));
+        assert_null(sbx_vault_problem(vault));
+        assert_int_equal(sbx_vault_tree(vault)->count, 0);
+        sbx_vault_close(vault);
         desk_close(&desk);
 }
 
@@ -663,6 +694,7 @@ int main(void) {
                 cmocka_unit_test(test_failed_commits),
                 cmocka_unit_test(test_lost_answer),
                 cmocka_unit_test(test_lost_answer_to_a_lease),
+                cmocka_unit_test(test_full_store),
                 cmocka_unit_test(test_two_servers),
                 cmocka_unit_test(test_lost_lease),
                 cmocka_unit_test(test_lease_after_sleep),
