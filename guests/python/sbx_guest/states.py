@@ -102,7 +102,7 @@ class States:
         missing = [_listed(item) for item in index.get("unsaved", [])]
         with Budget(self.session.interrupts, 0) as budget:
             try:
-                restore_files(own_directories(self.session)[0], index["files"], given, missing)
+                restore_files(self.directories([]), index["files"], given, missing)
                 count = self.apply(index, given, missing, budget)
             except OSError:
                 raise

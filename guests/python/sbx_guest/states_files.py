@@ -22,7 +22,7 @@ def own_directories(session):
     What is the host's, like a project that is mounted, stays where it is, and is in neither.
     """
     own, shared = [], []
-    scratch = os.environ.get("TMPDIR")
+    scratch = getattr(session, "environment", os.environ).get("TMPDIR")  # as the backend has set it
     alone = session.is_init or getattr(session, "has_init", False)
     for name, path in (("tmp", scratch or "/tmp"), ("workspace", session.workspace)):
         path = os.path.realpath(path)

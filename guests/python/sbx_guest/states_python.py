@@ -2,13 +2,13 @@
 """Portable states of Python: variables, the sources of what they are made of, imports, paths and the environment."""
 
 import builtins
+import gc
 import os
 import sys
 
 from . import variables
 from .states import States, change_environment, environment_changes
 from .states_build import Context, Lost
-from .states_files import own_directories
 from .states_parts import OWN_SIZE
 from .states_pickler import refusal
 from .states_restore import Buffers, Restored
@@ -16,6 +16,19 @@ from .states_values import Problem, Values
 
 _STANDARD = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtins__", "__warningregistry__")
 _SUBMODULES_MAX = 2000
+_DEPTH_MAX = 0 if sys.platform == "wasi" else 10_000  # takes 3 of the 8 MiB that a stack usually has
+
+
+class _Deeper:
+    """Lets pickle follow links deeper than Python's functions may call each other: three steps for each object."""
+
+    def __enter__(self):
+        self._limit = sys.getrecursionlimit()
+        if _DEPTH_MAX > self._limit:
+            sys.setrecursionlimit(_DEPTH_MAX)
+
+    def __exit__(self, *_exception):
+        sys.setrecursionlimit(self._limit)
 
 
 class PythonStates(States):
@@ -39,7 +52,8 @@ class PythonStates(States):
         values.directories = self.directories(unsaved)
         items = [pair for pair in list(namespace.items()) if type(pair[0]) is str and pair[0] not in _STANDARD]
         order = [name for name, _value in items]
-        values.tell(self._sort(items, values))
+        with _Deeper():
+            values.tell(self._sort(items, values))
         unsaved += [problem.tell() for problem in values.problems]
         index["known"] = list(known)
         index["stream"], index["buffers"] = values.add_parts()
@@ -126,12 +140,14 @@ class PythonStates(States):
                     pass
         here = self._known()
         known = [here.get(name, Lost()) for name in index["known"]]
-        Context.begin(session.namespace, index["sources"], own_directories(session)[0])
+        Context.begin(session.namespace, index["sources"], self.directories([]))
         try:
             restored = Restored(session, known, budget, Buffers(given, index["buffers"]))
             pieces = (piece for number in index["stream"] for piece in _draining(given.pieces(number)))
+            gc.disable()  # it would look again and again at what grows
             restored.load(index["variables"], pieces)
         finally:
+            gc.enable()
             Context.end()
         for name in index["order"]:
             if name in restored.values:

@@ -194,6 +194,14 @@ class ValuesTest(StatesCase):
         self.run_ok(guest, "a.append(1)\nmore()")
         self.assertEqual(self.value(guest, "b['a'] is a is c.a, get(), isinstance(c, C)"), "(True, 2, True)")
 
+    def test_long_chains(self):
+        code = "import sys\nclass Node: pass\nchain = None\n"
+        code += "for i in range(2500 if sys.version_info < (3, 12) else 400):\n    node = Node()\n"
+        code += "    node.next, node.i, chain = chain, i, node"
+        told, guest, _missing = self.move(code)
+        self.assertEqual(told["unsaved"], [])
+        self.assertEqual(self.value(guest, "chain.next.next.i == chain.i - 2, sys.getrecursionlimit()"), "(True, 1000)")
+
     def test_code_of_cells_does_not_run_again(self):
         _told, guest, _missing = self.move("import os\nruns = [1]\nprint('ran')\nopen('mark', 'a').write('x')")
         self.assertEqual(self.value(guest, "runs, open('mark').read()"), "([1], 'x')")

@@ -182,6 +182,14 @@ class DigestTest(StatesCase):
 
 
 class FilesTest(StatesCase):
+    def test_directories_are_those_of_the_beginning(self):
+        guest = self.begin("import os\nos.environ['TMPDIR'] = '/etc'\nopen('f', 'w').write('text')\nos.chdir('/')")
+        told, parts = self.save(guest)
+        self.assertEqual(told["files"], {"count": 2, "bytes": 4})
+        other, _told = self.go_on(parts)
+        self.assertEqual(self.value(other, "os.getcwd(), os.environ['TMPDIR']"), "('/', '/etc')")
+        self.assertEqual(os.listdir(other.work), ["f"])
+
     def test_modes_times_and_links(self):
         code = """
 import os
