@@ -15,8 +15,8 @@ static const struct sbx_option options[] = {
                 .struct_size = sizeof(struct sbx_option),
                 .type = SBX_OPTION_PATH,
                 .name = "directory",
-                .help = "Where the store is; made with mode 0700 when something is stored. Default: sessions/<project> in "
-                        "the user's state directory.",
+                .help = "Where the store is; made with mode 0700 when something is stored. Default: sessions/<project> "
+                        "in the user's state directory.",
         },
         {
                 .struct_size = sizeof(struct sbx_option),

@@ -79,12 +79,11 @@ int quota_check(struct dir_store *store, uint64_t more, struct sbx_error *err) {
                 fits = more <= store->quota_bytes && store->used_bytes <= store->quota_bytes - more;
         }
         return fits ? 0
-                    : sbx_error_set(
-                              err, -ENOSPC, DIR_ORIGIN,
-                              "`sessions delete` or `sessions gc` makes room; or raise the option `quota` of the store.",
-                              "the store in %s is full: %llu of %llu MB, and %llu KB more are to be stored",
-                              store->path, (unsigned long long)(store->used_bytes >> 20),
-                              (unsigned long long)(store->quota_bytes >> 20), (unsigned long long)(more >> 10));
+                    : sbx_error_set(err, -ENOSPC, DIR_ORIGIN,
+                                    "`sessions delete` or `sessions gc` makes room; or raise the option `quota`.",
+                                    "the store in %s is full: %llu of %llu MB, and %llu KB more are to be stored",
+                                    store->path, (unsigned long long)(store->used_bytes >> 20),
+                                    (unsigned long long)(store->quota_bytes >> 20), (unsigned long long)(more >> 10));
 }
 
 void quota_add(struct dir_store *store, int64_t bytes) {

@@ -4,8 +4,8 @@
 
     with_store.py dir|postgres COMMAND [ARGUMENT ...]
 
-The configuration has it as the entry `store`; of a store in a directory, @DIRECTORY@ in the arguments is where, and @KEY@
-a key file. What can't be run here is told as skipped."""
+The configuration has it as the entry `store`; of a store in a directory, @DIRECTORY@ in the arguments is where, and
+@KEY@ a key file. What can't be run here is told as skipped."""
 import os
 import shutil
 import subprocess

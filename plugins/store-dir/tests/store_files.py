@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and forges the files of a store that is not encrypted, after docs/stores.md and apart from the plugin's code: what
-tests of damage and of attackers need."""
+"""Reads and forges the files of a store that is not encrypted, after docs/stores.md and apart from the plugin's code:
+what tests of damage and of attackers need."""
 import hashlib
 import json
 import os
@@ -38,7 +38,8 @@ def encode(name):
 
 
 def entry_bytes(leaf, kind, identity, size, sealed_size, offset):
-    return struct.pack("<HB", len(leaf), kind) + leaf.encode() + identity + struct.pack("<QQQ", size, sealed_size, offset)
+    numbers = struct.pack("<QQQ", size, sealed_size, offset)
+    return struct.pack("<HB", len(leaf), kind) + leaf.encode() + identity + numbers
 
 
 def index_bytes(keys, directory, table, blobs, generation=1, version=1, raw_size=None):

@@ -361,7 +361,8 @@ def test_forged_files():
                           entry("a", 0, zero, 10, 5, huge), entry("../../a", 0, zero, 1, 1, 0),
                           entry("b", 0, zero, 1, 1, 0) + entry("a", 0, zero, 1, 1, 0), entry("a", 7, zero, 1, 1, 0),
                           entry("a", 0, zero, 1, 1, 0)[:-1], struct.pack("<HB", 65535, 0) + b"a" * 100, b"\0\0",
-                          entry("", 0, zero, 1, 1, 0), entry("a\0b", 0, zero, 1, 1, 0), entry("a", 0, zero, 1 << 20, 1, 0)):
+                          entry("", 0, zero, 1, 1, 0), entry("a\0b", 0, zero, 1, 1, 0),
+                          entry("a", 0, zero, 1 << 20, 1, 0)):
                 index(table, b"\0x")
                 assert store.ask("get f/a").startswith("error EBADMSG "), table
             for size in (huge, 1 << 40, 64 << 20, 0):
@@ -405,8 +406,8 @@ def test_many_chunks_that_unpack_to_much():
                                                       [chunk] * 400)
             os.mkdir(place.file("names", "f"), 0o700)
             place.write(data, "names", "f", identity.hex())
-            place.write(store_files.index_bytes(keys, "f", store_files.entry_bytes("a", 1, identity, 400 << 20, 1, 0), b""),
-                        "names", "f", "index")
+            table = store_files.entry_bytes("a", 1, identity, 400 << 20, 1, 0)
+            place.write(store_files.index_bytes(keys, "f", table, b""), "names", "f", "index")
             store.fails("get f/a", "EFBIG")
 
 

@@ -24,8 +24,8 @@ def wait_until(condition, what, seconds=30):
 
 
 def same_file(place, *names):
-    found = [os.stat(place.file("names", "s", name)) for name in names if os.path.exists(place.file("names", "s", name))]
-    return len(found) == len(names) and len({stat.st_ino for stat in found}) == 1
+    paths = [place.file("names", "s", name) for name in names]
+    return all(map(os.path.exists, paths)) and len({os.stat(path).st_ino for path in paths}) == 1
 
 
 def collect(store):
@@ -45,8 +45,8 @@ def test_nothing_is_made_before_something_is_stored():
             store.ask("probe")
             assert not os.path.exists(place.path)
             store.do("put s/a x")
-            assert sorted(os.listdir(place.path)) == ["leases", "locks", "names", "objects", "store", "store.copy", "tmp",
-                                                      "trash"]
+            assert sorted(os.listdir(place.path)) == ["leases", "locks", "names", "objects", "store", "store.copy",
+                                                      "tmp", "trash"]
 
 
 def test_default_place():
@@ -274,7 +274,8 @@ def test_full_disk_to_the_last_byte():
         with place.open() as store:
             last = 0
             for number in range(1, 2000):
-                answer = store.ask("commit - 0 %d s/manifest=%d s/part%d~3000~x%d" % (number % 2, number, number, number))
+                answer = store.ask("commit - 0 %d s/manifest=%d s/part%d~3000~x%d"
+                                   % (number % 2, number, number, number))
                 if answer != "ok":
                     assert answer.startswith("error ENOSPC "), answer
                     break
