@@ -110,7 +110,7 @@ class Graph {
         this.nodes[number] = this.node(value, number);
       } catch (error) {
         if (!(error instanceof Unsaved)) throw error;
-        this.bad.set(number, `${this.title(value)}: ${error.message}`);
+        this.bad.set(number, { why: error.message, title: this.title(value) });
       }
     }
   }
@@ -123,14 +123,18 @@ class Graph {
 
   // What leads to something that can't be saved can't be saved either: {number: why}.
   spread() {
-    const reasons = new Map(this.bad);
-    const pending = [...reasons.keys()];
+    const reasons = new Map();
+    const pending = [];
+    for (const [number, { why, title }] of this.bad) {
+      reasons.set(number, why);
+      pending.push([number, `${title}: ${why}`]);
+    }
     while (pending.length > 0) {
-      const number = pending.pop();
+      const [number, why] = pending.pop();
       for (const user of this.users[number]) {
         if (reasons.has(user)) continue;
-        reasons.set(user, reasons.get(number));
-        pending.push(user);
+        reasons.set(user, why);
+        pending.push([user, why]);
       }
     }
     return reasons;
