@@ -16,7 +16,7 @@ void sbx_sessions_figures(struct sbx_sessions *sessions, struct sbx_session_figu
                 figures.principals += at->sessions > 0;
         for (size_t i = 0; i < SBX_SESSION_BUCKETS; i++)
                 for (const struct sbx_session *at = sessions->buckets[i]; at != NULL; at = at->next)
-                        figures.busy += at->busy;
+                        figures.busy += sbx_session_busy_locked(at);
         for (struct sbx_backend_pool *at = sessions->backends; at != NULL; at = at->next) {
                 unsigned ready = 0, size = 0;
 

@@ -13,14 +13,15 @@ static json_int_t seconds_since(uint64_t then_ns, uint64_t now_ns) {
 }
 
 static json_t *describe_locked(const struct sbx_session *session, uint64_t now_ns) {
+        bool busy = sbx_session_busy_locked(session);
         json_t *names = session->names != NULL ? json_deep_copy(session->names) : json_array();
 
         return json_pack("{s:s, s:s, s:s, s:s?, s:s, s:I, s:I, s:o, s:b, s:I}", "id", session->id, "environment",
                          session->backend != NULL ? session->backend->instance->name : session->owner->environment,
                          "language", session->runtime.text, "isolation", session->isolation, "created_at",
                          session->created_at, "idle_seconds",
-                         session->busy ? (json_int_t)0 : seconds_since(session->last_used_ns, now_ns), "age_seconds",
-                         seconds_since(session->created_ns, now_ns), "context_keys", names, "busy", (int)session->busy,
+                         busy ? (json_int_t)0 : seconds_since(session->last_used_ns, now_ns), "age_seconds",
+                         seconds_since(session->created_ns, now_ns), "context_keys", names, "busy", (int)busy,
                          "executions", (json_int_t)session->executions);
 }
 

@@ -201,6 +201,10 @@ static inline void sbx_session_release_cleanup(struct sbx_session **session) {
         if (*session != NULL)
                 sbx_session_release(*session);
 }
+/* Whether somebody uses it, or waits to; the keeper does not count. */
+static inline bool sbx_session_busy_locked(const struct sbx_session *session) {
+        return session->references > (session->keeping ? 1u : 0u);
+}
 struct sbx_session *sbx_table_find_locked(struct sbx_sessions *sessions, const char *principal, const char *id);
 /* Takes it out of the table, refuses its waiters and stops what it runs. True: nobody holds it, the caller frees it. */
 bool sbx_session_end_locked(struct sbx_session *session);

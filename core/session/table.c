@@ -400,7 +400,7 @@ int sbx_session_take_running(struct sbx_sessions *sessions, const char *principa
                                         id != NULL ? id : SBX_SESSION_DEFAULT);
         if (session == NULL || session->isolation == NULL)
                 r = no_such_session(id != NULL ? id : SBX_SESSION_DEFAULT, err);
-        else if (idle && session->references > (session->keeping ? 1u : 0u))
+        else if (idle && sbx_session_busy_locked(session))
                 r = sbx_error_set(err, -EAGAIN, ORIGIN, NULL, "session '%s' is busy", session->id);
         else
                 r = join_locked(session, NULL, NULL, call, err);
