@@ -3,6 +3,7 @@
 
 import sys
 from errno import EAGAIN
+from gc import collect
 
 from . import jsontext
 from .sources import ASSIGNED, VALUE, compile_source, decode
@@ -152,6 +153,8 @@ def execute(session, request, source):
         end = _end(session, failed)
         _failed(session, failed, end, answer)
     error = failed = None
+    if end == "memory":  # what it held may be in a cycle, and there is no memory left to wait for the collector
+        session.guard(collect)
     replaced = session.streams.replaced()
     if replaced:
         session.guard(_flush_replaced, replaced)
