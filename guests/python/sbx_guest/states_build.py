@@ -17,12 +17,12 @@ class Context:
 
     namespace = None  # of the session
     finder = None
-    directories = None  # paths of those that every session has, by their names
+    directories = ()  # [(name, path)] of those that every session has
 
     @classmethod
     def begin(cls, namespace, sources, directories):
         """Before the first object is made."""
-        cls.namespace, cls.finder, cls.directories = namespace, Finder(sources), dict(directories)
+        cls.namespace, cls.finder, cls.directories = namespace, Finder(sources), directories
 
     @classmethod
     def end(cls):
@@ -253,9 +253,9 @@ def open_file(place, mode, offset, options):
     """A file of the session, opened again where it was; nothing of it is cut off."""
     import os
 
-    name, path = place
-    if name is not None:
-        path = os.path.join(Context.directories[name], path)
+    from .states_files import path_of
+
+    path = path_of(place, Context.directories)
 
     def opener(path, flags):
         return os.open(path, flags & ~(os.O_TRUNC | os.O_EXCL), 0o666)

@@ -47,6 +47,20 @@ def _is_in_memory(path):
     return kind in _IN_MEMORY
 
 
+def place_of(path, directories):
+    """[name of a directory that every session has, what is below it] for a path; [None, the path] elsewhere."""
+    for name, directory in directories:
+        if path == directory or path.startswith(directory + "/"):
+            return [name, path[len(directory) + 1 :]]
+    return [None, path]
+
+
+def path_of(place, directories):
+    """The path of a place in this session."""
+    name, path = place
+    return path if name is None else os.path.join(dict(directories)[name], path)
+
+
 class Files:
     """What the last state knew of the files, so that those that did not change are not read again to be named."""
 

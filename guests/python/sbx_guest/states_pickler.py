@@ -6,6 +6,7 @@ import os
 import sys
 import types
 
+from .states_files import place_of
 from .states_reduce import LATER, REDUCERS, by_name, reduce_class, reduce_member, reduce_module
 from .states_refuse import REFUSED, Unsaved, refuse_always
 
@@ -69,12 +70,8 @@ class Pickler(_pickle.Pickler):
         return Pickler.reducer_override(self, value)
 
     def place(self, path):
-        """(name of a directory that a session has, what is below it) for a path; (None, the path) elsewhere."""
-        path = os.path.realpath(os.fsdecode(path))
-        for name, directory in self.directories:
-            if path.startswith(directory + "/"):
-                return name, path[len(directory) + 1 :]
-        return None, path
+        """Of a file: where to look for it in another session."""
+        return place_of(os.path.realpath(os.fsdecode(path)), self.directories)
 
     def reducer_override(self, value):
         """Part of pickle's protocol: how to tell this object."""

@@ -9,6 +9,7 @@ import sys
 from . import variables
 from .states import States, change_environment, environment_changes
 from .states_build import Context, Lost
+from .states_files import path_of, place_of
 from .states_parts import OWN_SIZE
 from .states_pickler import refusal
 from .states_restore import Buffers, Restored
@@ -118,7 +119,8 @@ class PythonStates(States):
             here = os.getcwd()
         except OSError:  # it was removed
             here = session.workspace
-        index["directory"] = os.path.relpath(here, session.workspace) if here != session.workspace else "."
+        own = self.directories([])
+        index["directory"] = None if here == session.workspace else place_of(os.path.realpath(here), own)
 
     # ---- restoring ----
 
@@ -162,10 +164,11 @@ class PythonStates(States):
             old, new = index["path"]
             kept = [one for one in new if one not in old or one in session.path]
             sys.path[:] = kept + [one for one in session.path if one not in old and one not in kept]
-        try:
-            os.chdir(os.path.join(session.workspace, index["directory"]))
-        except OSError:
-            pass  # it was not in a directory that is saved
+        if index["directory"] is not None:
+            try:
+                os.chdir(path_of(index["directory"], self.directories([])))
+            except OSError:
+                pass  # it was not in a directory that is saved
 
     def names(self):
         """The names of variables, as in any result."""
