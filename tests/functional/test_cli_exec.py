@@ -331,7 +331,7 @@ class Repl(Sandboxed):
         self.type(terminal, "x\n", r"\n1\r\n")
 
     def test_lost_guest_is_told(self):
-        terminal = self.open()
+        terminal = self.open("--set", "local.checkpoint=off")
         self.type(terminal, "x = 1\n")
         self.type(terminal, "import os; os._exit(3)\n", "lost")
         self.type(terminal, "'x' in globals()\n", r"\nFalse\r\n")
