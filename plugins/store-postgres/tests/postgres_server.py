@@ -135,3 +135,25 @@ class Server:
         if done.returncode != 0:
             raise RuntimeError("psql: " + done.stdout)
         return done.stdout.rstrip("\n")
+
+    def session(self):
+        """psql that goes on while the test says things to it; it ends with the `with` block."""
+        return _Session([find_program("psql"), "-X", "-q", "-h", self.directory, "-U", "tester", "-d", "postgres"],
+                        self.uid, self.gid, self.directory)
+
+
+class _Session:
+    def __init__(self, arguments, uid, gid, directory):
+        self.process = subprocess.Popen(arguments, user=uid, group=gid, extra_groups=[] if uid is not None else None,
+                                        cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+    def say(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception):
+        self.process.stdin.close()
+        self.process.wait(60)

@@ -309,9 +309,7 @@ def test_calls_end_in_time():
         holder = threading.Thread(target=server().sql, args=(
             "BEGIN; UPDATE %s.leases SET holder = 'other'; SELECT pg_sleep(4); ROLLBACK" % name,))
         holder.start()
-        while server().sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(4)%' AND wait_event ="
-                           " 'PgSleep'") == "0":
-            time.sleep(0.02)
+        wait_until(lambda: counted("query LIKE '%pg_sleep(4)%' AND wait_event = 'PgSleep'") > 0)
         assert "timeout" in s.fails("commit l %s 0 m=1" % token, "ETIMEDOUT")
         s.fails("commit l %s 0 m=1" % token, "ETIMEDOUT", "deadline 50")
         s.fails("commit l %s 0 m=1" % token, "ECANCELED", "deadline 0")
@@ -319,19 +317,32 @@ def test_calls_end_in_time():
         s.do("commit l %s 0 m=1" % token)
 
 
+def wait_until(condition):
+    """At most a minute."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "what was waited for does not come"
+        time.sleep(0.02)
+
+
+def counted(what):
+    return int(server().sql("SELECT count(*) FROM pg_stat_activity WHERE " + what))
+
+
 def test_silent_client_frees_its_locks():
-    """A machine that stops in the middle of a commit keeps nobody from the lease for long."""
+    """A machine that stops in the middle of a commit does not hold its transaction for long."""
     name = schema()
-    with store(name=name) as other, store(name=name, timeout="500ms") as s:
+    with store(name=name) as other, store(name=name, timeout="3s") as s:
         token = s.do("take l me 60000 0").split()[0]
-        s.send("commit l %s 0 m=1 p~40000000~x" % token)
-        while server().sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO chunks%'") == "0":
-            time.sleep(0.005)
-        s.kill(signal.SIGSTOP)
+        with server().session() as blocker:
+            blocker.say("BEGIN; LOCK TABLE %s.chunks IN EXCLUSIVE MODE;" % name)
+            wait_until(lambda: counted("state = 'idle in transaction'") == 1)
+            s.send("commit l %s 0 m=1 p~40000000~x" % token)
+            wait_until(lambda: counted("wait_event_type = 'Lock'") == 1)
+            s.kill(signal.SIGSTOP)
         newer = other.do("take l other 60000 %s" % token).split()[0]
         other.do("commit l %s 0 m=2" % newer)
-        while server().sql("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'") != "0":
-            time.sleep(0.05)
+        wait_until(lambda: counted("state LIKE 'idle in transaction%'") == 0)
         s.kill(signal.SIGCONT)
         assert s.receive().startswith("error ESTALE")
         assert other.do("get m") == "2"
