@@ -10,6 +10,7 @@
 
 #define ORIGIN SBX_VAULT_ORIGIN
 #define TOUCH_AFTER_MS (10 * INT64_C(60000)) /* of use without a checkpoint, so that nobody takes it for unused */
+#define SURPLUS_AT_ONCE 8u /* where checkpoints_max was lowered the next ones take the rest: a commit is no larger */
 #define CLOSE_TIMEOUT_MS UINT64_C(5000)
 
 /* ---- opening ---- */
@@ -297,6 +298,7 @@ static int check_state(const struct sbx_session_state *state, struct sbx_error *
 static int prepare(struct sbx_vault *vault, const struct sbx_checkpoint *given, const struct sbx_session_state *state,
                    struct sbx_manifest *next, struct sbx_error *err) {
         struct sbx_checkpoint wanted = *given, *checkpoint = NULL, *surplus;
+        unsigned gone = 0;
         int r = sbx_manifest_copy(&vault->manifest, next, err);
 
         if (r < 0)
@@ -308,7 +310,8 @@ static int prepare(struct sbx_vault *vault, const struct sbx_checkpoint *given, 
         r = sbx_tree_add(&next->tree, &wanted, &checkpoint, err);
         if (r == 0)
                 r = make_parts(vault, checkpoint->id, state, next, err);
-        while (r == 0 && (surplus = sbx_tree_surplus(&next->tree, vault->owner->checkpoints_max)) != NULL)
+        while (r == 0 && gone++ < SURPLUS_AT_ONCE &&
+               (surplus = sbx_tree_surplus(&next->tree, vault->owner->checkpoints_max)) != NULL)
                 sbx_manifest_remove(next, surplus);
         return r;
 }

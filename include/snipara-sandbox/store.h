@@ -57,11 +57,11 @@ struct sbx_store_ops {
 
         /* ---- since ABI 1.4; a store without them can't keep sessions ---- */
 
-        /* All of the changes or none, durable when it returns 0 (with SBX_STORE_SOON: see there). The names are
-         * different ones (-EINVAL) and share their directory, which is what stands before the last '/'. `lease` NULL: no
-         * lease is looked at; else -ESTALE, with nothing changed, unless `token` is that of the lease's holder, whether
-         * its time has ended or not; one that was given back has none. A commit with an old token never gets through
-         * once lease_take has given the lease to somebody else. */
+        /* All of the changes or none, durable when it returns 0 (with SBX_STORE_SOON: see there), and so is what was
+         * committed in their directory before. The names are different ones (-EINVAL) and share their directory, which
+         * is what stands before the last '/'. `lease` NULL: no lease is looked at; else -ESTALE, with nothing changed,
+         * unless `token` is that of the lease's holder, whether its time has ended or not; one that was given back has
+         * none. A commit with an old token never gets through once lease_take has given the lease to somebody else. */
         int (*commit)(void *instance, const struct sbx_store_change *changes, size_t count, const char *lease,
                       uint64_t token, uint32_t flags, const struct sbx_call *call, struct sbx_error *err);
         /* Takes a lease that nobody has, or whose time has ended, or whose token is `replace_token` (0: none; for a

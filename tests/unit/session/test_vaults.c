@@ -181,6 +181,26 @@ static void test_surplus(void **state) {
         desk_close(&desk);
 }
 
+static void test_lowered_maximum(void **state) {
+        struct desk desk;
+        struct sbx_vault *vault;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        for (unsigned i = 0; i < 20; i++)
+                add_automatic(&desk, vault, (const char[]){(char)('a' + (char)i), '\0'});
+        assert_int_equal(sbx_vault_tree(vault)->count, 20);
+        desk.vaults->checkpoints_max = 2;
+        add_automatic(&desk, vault, "then");
+        assert_int_equal(sbx_vault_tree(vault)->count, 13); /* not all in one commit */
+        for (unsigned i = 0; i < 4; i++)
+                add_automatic(&desk, vault, "now");
+        assert_int_equal(sbx_vault_tree(vault)->count, 2);
+        assert_int_equal(gated_store_count(&desk.store), 3);
+        sbx_vault_close(vault);
+        desk_close(&desk);
+}
+
 static void test_equal_parts_are_one(void **state) {
         struct desk desk;
         struct sbx_vault *vault;
@@ -687,6 +707,7 @@ int main(void) {
                 cmocka_unit_test(test_store_cannot_be_had),
                 cmocka_unit_test(test_old_plugin),
                 cmocka_unit_test(test_surplus),
+                cmocka_unit_test(test_lowered_maximum),
                 cmocka_unit_test(test_equal_parts_are_one),
                 cmocka_unit_test(test_moving),
                 cmocka_unit_test(test_labels),
