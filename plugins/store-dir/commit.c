@@ -151,6 +151,7 @@ static int apply(const struct prepared *prepared, struct index *index, bool *ret
                 if (r < 0)
                         return r;
         }
+        index_settle(index);
         index->generation++;
         return 0;
 }

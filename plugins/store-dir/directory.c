@@ -117,7 +117,7 @@ void directory_unlink_object(const struct dir_store *store, int fd, const char *
 
 struct sweep {
         const struct directory *directory;
-        struct index newest, old;
+        struct index_objects newest, old;
 };
 
 static int sweep_entry(void *data, int fd, const char *name) {
@@ -131,21 +131,29 @@ static int sweep_entry(void *data, int fd, const char *name) {
                 return 0;
         }
         object_parse_name(name, &id);
-        if (!index_has_object(&sweep->newest, id.bytes) && !index_has_object(&sweep->old, id.bytes))
+        if (!index_objects_has(&sweep->newest, id.bytes) && !index_objects_has(&sweep->old, id.bytes))
                 directory_unlink_object(sweep->directory->store, fd, name);
         return 0;
 }
 
+/* -ENOENT: there is no such index, and it needs nothing. */
+static int load_objects(const struct directory *directory, const char *file, struct index_objects *ret_objects) {
+        _cleanup_index_ struct index index = {0};
+        int r = load_file(directory, file, &index);
+
+        return r < 0 ? r : index_objects(&index, ret_objects);
+}
+
 void directory_sweep(const struct directory *directory) {
         struct sweep sweep = {.directory = directory};
-        int newest = load_file(directory, INDEX_FILE, &sweep.newest);
-        int old = load_file(directory, INDEX_OLD, &sweep.old);
+        int newest = load_objects(directory, INDEX_FILE, &sweep.newest);
+        int old = load_objects(directory, INDEX_OLD, &sweep.old);
 
         /* What can't be read may need any of them. */
         if (newest == 0 && (old == 0 || old == -ENOENT))
                 (void)directory_visit(directory->fd, sweep_entry, &sweep);
-        index_clear(&sweep.newest);
-        index_clear(&sweep.old);
+        index_objects_clear(&sweep.newest);
+        index_objects_clear(&sweep.old);
 }
 
 static int drop_entry(void *data, int fd, const char *name) {

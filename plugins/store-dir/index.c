@@ -10,44 +10,26 @@ void index_clear(struct index *index) {
         *index = (struct index){0};
 }
 
-/* Where `leaf` is, or would be. */
-static size_t position(const struct index *index, const char *leaf, bool *ret_found) {
-        size_t low = 0, high = index->count;
+struct index_entry *index_find(const struct index *index, const char *leaf) {
+        size_t low = 0, high = index->settled;
 
-        *ret_found = false;
         while (low < high) {
                 size_t middle = low + (high - low) / 2;
                 int order = strcmp(index->entries[middle].leaf, leaf);
 
-                if (order == 0) {
-                        *ret_found = true;
-                        return middle;
-                }
+                if (order == 0)
+                        return &index->entries[middle];
                 if (order < 0)
                         low = middle + 1;
                 else
                         high = middle;
         }
-        return low;
+        return NULL;
 }
 
-struct index_entry *index_find(const struct index *index, const char *leaf) {
-        bool found;
-        size_t at = position(index, leaf, &found);
-
-        return found ? &index->entries[at] : NULL;
-}
-
-int index_put(struct index *index, const struct index_entry *entry) {
+static int add_entry(struct index *index, const struct index_entry *entry) {
         struct index_entry copy = *entry;
-        bool found;
-        size_t at = position(index, entry->leaf, &found);
 
-        if (found) {
-                copy.leaf = index->entries[at].leaf;
-                index->entries[at] = copy;
-                return 0;
-        }
         if (index->count == index->capacity) {
                 size_t capacity = index->capacity == 0 ? 16 : 2 * index->capacity;
                 struct index_entry *grown = reallocarray(index->entries, capacity, sizeof(*grown));
@@ -60,30 +42,83 @@ int index_put(struct index *index, const struct index_entry *entry) {
         copy.leaf = strdup(entry->leaf);
         if (copy.leaf == NULL)
                 return -ENOMEM;
-        memmove(&index->entries[at + 1], &index->entries[at], (index->count - at) * sizeof(copy));
-        index->entries[at] = copy;
-        index->count++;
+        /* Those of a file come in their order. */
+        if (index->settled == index->count &&
+            (index->count == 0 || strcmp(index->entries[index->count - 1].leaf, copy.leaf) < 0))
+                index->settled++;
+        index->entries[index->count++] = copy;
+        return 0;
+}
+
+int index_put(struct index *index, const struct index_entry *entry) {
+        struct index_entry *found = index_find(index, entry->leaf);
+        char *leaf;
+
+        if (found == NULL)
+                return add_entry(index, entry);
+        leaf = found->leaf;
+        *found = *entry;
+        found->leaf = leaf;
         return 0;
 }
 
 bool index_remove(struct index *index, const char *leaf) {
-        bool found;
-        size_t at = position(index, leaf, &found);
+        struct index_entry *found = index_find(index, leaf);
 
-        if (!found)
+        if (found == NULL || found->removed)
                 return false;
-        free(index->entries[at].leaf);
-        index->count--;
-        memmove(&index->entries[at], &index->entries[at + 1], (index->count - at) * sizeof(*index->entries));
+        found->removed = true;
         return true;
 }
 
-bool index_has_object(const struct index *index, const uint8_t id[SEALING_HASH_SIZE]) {
-        for (size_t i = 0; i < index->count; i++)
-                if (index->entries[i].is_object && memcmp(index->entries[i].id, id, SEALING_HASH_SIZE) == 0)
-                        return true;
-        return false;
+static int compare_entries(const void *one, const void *other) {
+        return strcmp(((const struct index_entry *)one)->leaf, ((const struct index_entry *)other)->leaf);
 }
+
+void index_settle(struct index *index) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < index->count; i++) {
+                if (index->entries[i].removed)
+                        free(index->entries[i].leaf);
+                else
+                        index->entries[kept++] = index->entries[i];
+        }
+        index->count = kept;
+        if (kept > 0)
+                qsort(index->entries, kept, sizeof(*index->entries), compare_entries);
+        index->settled = kept;
+}
+
+/* ---- large blobs ---- */
+
+static int compare_ids(const void *one, const void *other) {
+        return memcmp(one, other, SEALING_HASH_SIZE);
+}
+
+int index_objects(const struct index *index, struct index_objects *ret_objects) {
+        struct index_objects objects = {.ids = reallocarray(NULL, index->count + 1, SEALING_HASH_SIZE)};
+
+        if (objects.ids == NULL)
+                return -ENOMEM;
+        for (size_t i = 0; i < index->count; i++)
+                if (index->entries[i].is_object)
+                        memcpy(objects.ids[objects.count++], index->entries[i].id, SEALING_HASH_SIZE);
+        qsort(objects.ids, objects.count, SEALING_HASH_SIZE, compare_ids);
+        *ret_objects = objects;
+        return 0;
+}
+
+bool index_objects_has(const struct index_objects *objects, const uint8_t id[SEALING_HASH_SIZE]) {
+        return objects->count > 0 && bsearch(id, objects->ids, objects->count, SEALING_HASH_SIZE, compare_ids) != NULL;
+}
+
+void index_objects_clear(struct index_objects *objects) {
+        free(objects->ids);
+        *objects = (struct index_objects){0};
+}
+
+/* ---- small blobs ---- */
 
 /* A small blob is one chunk; it is bound to what the chunk of a large one would be. */
 static struct sbx_bytes entry_context(const uint8_t id[SEALING_HASH_SIZE], uint8_t ret_context[SEALING_HASH_SIZE + 8]) {

@@ -176,6 +176,7 @@ int index_parse(const struct sealing *sealing, const char *directory, struct byt
                 first = r;
                 while (index.count > 0)
                         free(index.entries[--index.count].leaf);
+                index.settled = 0;
                 r = index.file.size < INDEX_HEAD ? -EBADMSG
                                                  : parse_half(sealing, directory, &index.file, half == 0, &index);
         }

@@ -81,17 +81,23 @@ static int load_at(const struct directory *directory, int fd, const char *file, 
 static int sync_kept(struct kept *kept) {
         const struct directory *directory = kept->directory;
         _cleanup_index_ struct index newest = {0}, old = {0};
+        _cleanup_objects_ struct index_objects synced = {0}, wanted = {0};
         int r = load_at(directory, kept->fd, kept->file, &newest);
 
         if (r == 0)
                 (void)load_at(directory, directory->fd, INDEX_OLD, &old); /* without it, all of them */
+        if (r == 0)
+                r = index_objects(&newest, &wanted);
+        if (r == 0)
+                r = index_objects(&old, &synced);
         kept->generation = newest.generation;
-        for (size_t i = 0; r == 0 && i < newest.count; i++) {
+        for (size_t i = 0; r == 0 && i < wanted.count; i++) {
                 char hex[OBJECT_HEX];
 
-                if (!newest.entries[i].is_object || index_has_object(&old, newest.entries[i].id))
+                if (index_objects_has(&synced, wanted.ids[i]) ||
+                    (i > 0 && memcmp(wanted.ids[i - 1], wanted.ids[i], SEALING_HASH_SIZE) == 0))
                         continue;
-                object_name(newest.entries[i].id, hex);
+                object_name(wanted.ids[i], hex);
                 r = sync_file(directory->fd, hex);
         }
         if (r == 0)

@@ -64,6 +64,7 @@ static void test_there_and_back(void **state) {
         (void)state;
         for (unsigned i = 0; i < 1000; i++)
                 put_number(&index, i * 7919 % 1000, sealed[i]);
+        index_settle(&index);
         for (unsigned i = 0; i < 1000; i += 3) {
                 char leaf[16];
 
@@ -71,6 +72,8 @@ static void test_there_and_back(void **state) {
                 assert_true(index_remove(&index, leaf));
                 assert_false(index_remove(&index, leaf));
         }
+        assert_int_equal(index.count, 1000);
+        index_settle(&index);
         for (size_t i = 1; i < index.count; i++)
                 assert_true(strcmp(index.entries[i - 1].leaf, index.entries[i].leaf) < 0);
         assert_int_equal(index_build(&sealing, "a/directory", &index, &file), 0);
@@ -94,6 +97,31 @@ static void test_bound_to_its_directory(void **state) {
         assert_int_equal(back.count, 0);
 }
 
+/* Which large blobs there are, in whatever order they came. */
+static void test_objects(void **state) {
+        _cleanup_index_ struct index index = {.generation = 1}, none = {0};
+        _cleanup_objects_ struct index_objects objects = {0}, nothing = {0};
+        uint8_t id[SEALING_HASH_SIZE] = {0};
+
+        (void)state;
+        for (unsigned i = 0; i < 200; i++) {
+                char leaf[16];
+                struct index_entry entry = {.leaf = leaf, .is_object = i % 2 == 0};
+
+                snprintf(leaf, sizeof(leaf), "%u", i);
+                entry.id[31] = (uint8_t)(i * 37);
+                assert_int_equal(index_put(&index, &entry), 0);
+        }
+        assert_int_equal(index_objects(&index, &objects), 0);
+        assert_int_equal(objects.count, 100);
+        for (unsigned i = 0; i < 200; i++) {
+                id[31] = (uint8_t)(i * 37);
+                assert_int_equal(index_objects_has(&objects, id), i % 2 == 0);
+        }
+        assert_int_equal(index_objects(&none, &nothing), 0);
+        assert_false(index_objects_has(&nothing, id));
+}
+
 /* A blob that is lost stays lost when the index is written again, and takes nothing else along. */
 static void test_lost_blobs_stay_lost(void **state) {
         _cleanup_index_ struct index index = {.generation = 1}, cut = {0}, again = {0};
@@ -105,6 +133,7 @@ static void test_lost_blobs_stay_lost(void **state) {
         (void)state;
         for (unsigned i = 0; i < 20; i++)
                 put_number(&index, i, sealed[i]);
+        index_settle(&index);
         assert_int_equal(index_build(&sealing, "d", &index, &file), 0);
         file.size = file.size - file.size * 48 / 100; /* the table at the end, and some blobs */
         assert_int_equal(index_parse(&sealing, "d", &file, &cut), 0);
@@ -190,11 +219,9 @@ static void test_names(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_there_and_back),
-                cmocka_unit_test(test_bound_to_its_directory),
-                cmocka_unit_test(test_lost_blobs_stay_lost),
-                cmocka_unit_test(test_any_bytes),
-                cmocka_unit_test(test_names),
+                cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_bound_to_its_directory),
+                cmocka_unit_test(test_objects),        cmocka_unit_test(test_lost_blobs_stay_lost),
+                cmocka_unit_test(test_any_bytes),      cmocka_unit_test(test_names),
         };
 
         return cmocka_run_group_tests_name("index", tests, set_up, NULL);
