@@ -37,8 +37,8 @@ def quote(data):
 
 
 def descriptors(pid):
-    """{number: what it leads to} of those that the shell's programs get, too: its own ones are close-on-exec. None where
-    that can't be seen."""
+    """{number: what it leads to} of those that the shell's programs get, too: its own ones are close-on-exec. None
+    where that can't be seen."""
     found = {}
     try:
         for number in os.listdir(f"/proc/{pid}/fd"):

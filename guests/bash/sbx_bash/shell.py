@@ -233,12 +233,9 @@ class Shell:
         return self._page.left().partition(b"\0\0")[0].split(b"\0")
 
     def tell_rest(self):
-        """All but the text of variables and functions, for a portable state. A trap for DEBUG is not seen in functions."""
-        return Rest(
-            self._fields(
-                f'{{ \\builtin printf t; \\builtin trap -p; \\builtin printf "\\0"; \\__sbx_rest "$@"; }} >&{prelude.PAGE}\n'.encode()
-            )
-        )
+        """All but the text of variables and functions, for a portable state. Functions see no trap for DEBUG."""
+        own = '\\builtin printf t; \\builtin trap -p; \\builtin printf "\\0"; \\__sbx_rest "$@"'
+        return Rest(self._fields(f"{{ {own}; }} >&{prelude.PAGE}\n".encode("ascii")))
 
     def tell_items(self, names, functions):
         """[(kind, name, text that makes it)] of variables ("v") and functions ("f") that are there."""

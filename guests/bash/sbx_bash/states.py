@@ -18,8 +18,8 @@ from .rest import descriptors, quote
 
 # What bash keeps itself, or is different in every shell.
 _NOT_KEPT = frozenset(
-    """_ COLUMNS DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME FUNCNEST GROUPS HISTCMD LINENO LINES OPTIND PIPESTATUS
-    PPID PWD RANDOM SECONDS SHELLOPTS SRANDOM UID""".split()
+    """_ COLUMNS DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME FUNCNEST GROUPS HISTCMD LINENO LINES OPTIND
+    PIPESTATUS PPID PWD RANDOM SECONDS SHELLOPTS SRANDOM UID""".split()
 )
 _KEPT_OF_OURS = frozenset(("__sbx_exit",))  # the action of a trap for EXIT
 _JOB = re.compile(r"\[([0-9]+)\][-+ ] +[0-9]+ (\S+) +(.*?)(?: &)?$", re.MULTILINE)
@@ -96,7 +96,9 @@ class BashStates(States):
             "umask": None if rest.umask == start.umask else _latin(rest.umask),
             "directory": self._tell_directory(rest.directory),
             "attributes": {
-                _latin(name): _latin(kinds) for name, kinds in rest.attributes.items() if kinds and name not in start.functions
+                _latin(name): _latin(kinds)
+                for name, kinds in rest.attributes.items()
+                if kinds and name not in start.functions
             },
             "gone": [_latin(n) for n in start.names() if n not in there and is_kept(n.decode("ascii"))],
             "gone_functions": [_latin(name) for name in start.functions if name not in rest.functions],
@@ -147,7 +149,8 @@ class BashStates(States):
         version = self.session.shell.version
         for kind, name, _text in self._differing(lost) if lost else []:
             what = "variable" if kind == "v" else "function"
-            missing.append({"name": name.decode("utf-8", "replace"), "type": what, "reason": f"bash {version} does not take it"})
+            shown = name.decode("utf-8", "replace")
+            missing.append({"name": shown, "type": what, "reason": f"bash {version} does not take it"})
 
     def _differing(self, items):
         shell = self.session.shell
@@ -164,7 +167,7 @@ def _count_variables(items, start):
 
 
 def _script(told, items):
-    """Functions come before aliases, which would be expanded in them; their text is that of a shell with its first options."""
+    """Functions come before aliases, which would be expanded in them; a shell with its first options can read them."""
     lines = [text for kind, _name, text in items if kind == "f"]
     for name, kinds in told["attributes"].items():
         if re.fullmatch(r"[a-z]+", kinds):

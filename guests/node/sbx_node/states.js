@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portable states of a session: what it holds is told in parts, and taken up in another guest. docs/guest-protocol.md has
-// the frames. Part 0 is the index, the JSON object that says what the others are.
+// Portable states of a session: what it holds is told in parts, and taken up in another guest. docs/guest-protocol.md
+// has the frames. Part 0 is the index, the JSON object that says what the others are.
 'use strict';
 
 // What the user's code makes of the global names is not our business.
@@ -28,8 +28,9 @@ const TABLE = 1; // the part with the variables
 const IDLE = new Set(['MessagePort', 'PipeWrap', 'TTYWrap', 'TCPSocketWrap', 'Immediate', 'CloseReq']);
 
 function listed(items) {
+  const bounded = (text) => clean(String(text)).slice(0, 300);
   return items.slice(0, LISTED_MAX).map(({ name, type, reason }) => (
-    { name: clean(String(name)).slice(0, 300), type: clean(String(type)).slice(0, 300), reason: clean(String(reason)).slice(0, 300) }));
+    { name: bounded(name), type: bounded(type), reason: bounded(reason) }));
 }
 
 class Parts {
@@ -39,11 +40,14 @@ class Parts {
 
   charge(size) {
     this.size += size;
-    if (this.size > this.max) throw failure('EFBIG', `The session holds more than the ${this.max} bytes that a state may have`);
+    if (this.size <= this.max) return;
+    throw failure('EFBIG', `The session holds more than the ${this.max} bytes that a state may have`);
   }
 
   add(bytes) {
-    if (this.list.length >= PARTS_MAX) throw failure('EFBIG', `The session has more than ${PARTS_MAX} large files or buffers`);
+    if (this.list.length >= PARTS_MAX) {
+      throw failure('EFBIG', `The session has more than ${PARTS_MAX} large files or buffers`);
+    }
     return this.list.push(bytes) - 1;
   }
 }
@@ -85,8 +89,8 @@ class States {
     const found = this.files(parts, unsaved);
     this.background(unsaved);
     const index = {
-      format: FORMAT, version: VERSION, language: 'node', node: process.versions.node, files: found.told, pack: found.pack,
-      unsaved: listed(unsaved), cwd: this.directory(), environment: this.changes(),
+      format: FORMAT, version: VERSION, language: 'node', node: process.versions.node,
+      files: found.told, pack: found.pack, unsaved: listed(unsaved), cwd: this.directory(), environment: this.changes(),
     };
     return this.answer(request, index, told, found, parts);
   }
@@ -128,7 +132,9 @@ class States {
     }
     for (const number of reasons.keys()) graph.nodes[number] = null;
     const buffers = new Map();
-    for (const [number, bytes] of graph.buffers) if (graph.nodes[number] !== null) buffers.set(number, parts.add(bytes));
+    for (const [number, bytes] of graph.buffers) {
+      if (graph.nodes[number] !== null) buffers.set(number, parts.add(bytes));
+    }
     const table = v8.serialize({ nodes: graph.nodes, roots, parts: buffers });
     parts.list[TABLE] = table;
     return { count: roots.filter(([, , isModule]) => !isModule).length };
@@ -170,8 +176,9 @@ class States {
 
   changes() {
     const now = process.env;
-    const set = Object.keys(now).filter((name) => this.environment[name] !== now[name]).map((name) => [name, now[name]]);
-    return { set, unset: Object.keys(this.environment).filter((name) => now[name] === undefined) };
+    const changed = Object.keys(now).filter((name) => this.environment[name] !== now[name]);
+    const unset = Object.keys(this.environment).filter((name) => now[name] === undefined);
+    return { set: changed.map((name) => [name, now[name]]), unset };
   }
 
   send(channel, parts) {
@@ -190,7 +197,8 @@ class States {
   take(payload) {
     const [header, blob] = split(payload);
     const told = loads(header);
-    if (told.part !== this.given.length - (this.isOpen ? 1 : 0)) throw new TypeError('a part of a state out of its order');
+    const next = this.given.length - (this.isOpen ? 1 : 0);
+    if (told.part !== next) throw new TypeError('a part of a state out of its order');
     if (!this.isOpen) this.given.push([]);
     this.given[this.given.length - 1].push(Buffer.from(blob));
     this.isOpen = told.last !== true;
@@ -202,7 +210,9 @@ class States {
     this.given = [];
     if (this.isOpen || given.length !== request.parts || given.length < 2) throw new TypeError('parts are missing');
     const index = loads(given[0]);
-    if (index.format !== FORMAT || !Number.isInteger(index.version)) throw new TypeError('its index is of something else');
+    if (index.format !== FORMAT || !Number.isInteger(index.version)) {
+      throw new TypeError('its index is of something else');
+    }
     if (index.version > VERSION) {
       throw failure('EPROTONOSUPPORT', `This state has version ${index.version}; this worker knows ${VERSION}`);
     }
@@ -230,7 +240,8 @@ class States {
     const missing = [...index.unsaved];
     const compile = (text) => session.compile(text, '<restored>').runInThisContext({ displayErrors: false });
     const builder = new Builder(table, this.known, { compile, part, imported });
-    const content = (size, number, offset) => (size === 0 ? Buffer.alloc(0) : part(number || index.pack, offset + size).subarray(offset));
+    const content = (size, number, offset) => (
+      size === 0 ? Buffer.alloc(0) : part(number || index.pack, offset + size).subarray(offset));
     files.restore(this.own().own, index.files, content, missing);
     this.settle(index, missing);
     builder.run();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the objects of a table (states_graph.js) anew. Functions and classes are made of their source, which runs nothing
-// but the expression that they are; no constructor and no accessor of the user's is called.
+// Makes the objects of a table (states_graph.js) anew. Functions and classes are made of their source, which runs
+// nothing but the expression that they are; no constructor and no accessor of the user's is called.
 'use strict';
 
 // What the user's code makes of the global names is not our business.
 const {
-  Array, ArrayBuffer, Buffer, DataView, Date, Error, Map, Number, Object, Reflect, RegExp, Set, String, Symbol, TypeError, URL,
-  URLSearchParams, Uint8Array,
+  Array, ArrayBuffer, Buffer, DataView, Date, Error, Map, Number, Object, Reflect, RegExp, Set, String, Symbol, TypeError,
+  URL, URLSearchParams, Uint8Array,
 } = globalThis;
 
 const { expression } = require('./states_code.js');
@@ -48,7 +48,8 @@ class Builder {
   value(told) {
     if (!Array.isArray(told)) return told;
     const number = told[0];
-    need(Number.isInteger(number) && number >= 0 && number < this.nodes.length && this.nodes[number] !== null, 'a reference to nothing');
+    const isThere = Number.isInteger(number) && number >= 0 && number < this.nodes.length && this.nodes[number] !== null;
+    need(isThere, 'a reference to nothing');
     return this.object(number);
   }
 
@@ -116,7 +117,9 @@ class Builder {
       made = getOwnPropertyDescriptor(made, first)[key];
     }
     need(typeof made === 'function', 'its source makes no function');
-    if (getOwnPropertyDescriptor(made, 'name')?.value !== name) defineProperty(made, 'name', { value: name, configurable: true });
+    if (getOwnPropertyDescriptor(made, 'name')?.value !== name) {
+      defineProperty(made, 'name', { value: name, configurable: true });
+    }
     return made;
   }
 
@@ -140,7 +143,9 @@ class Builder {
     if (proto !== undefined) need(Reflect.setPrototypeOf(made, this.value(proto)), 'its prototype can not be set');
     if (kind === 'array') this.items(made, data);
     else if (kind === 'map') {
-      for (let at = 0; at < data.length; at += 2) Map.prototype.set.call(made, this.value(data[at]), this.value(data[at + 1]));
+      for (let at = 0; at < data.length; at += 2) {
+        Map.prototype.set.call(made, this.value(data[at]), this.value(data[at + 1]));
+      }
     } else if (kind === 'set') for (const item of data) Set.prototype.add.call(made, this.value(item));
     else if (kind === 'error') this.stack(made, data);
     this.properties(made, ordinary ?? [], others ?? []);
@@ -149,7 +154,8 @@ class Builder {
 
   items(made, [length, items]) {
     for (let at = 0; at < items.length; at++) {
-      if (at in items) defineProperty(made, at, { value: this.value(items[at]), writable: true, enumerable: true, configurable: true });
+      if (!(at in items)) continue;
+      defineProperty(made, at, { value: this.value(items[at]), writable: true, enumerable: true, configurable: true });
     }
     made.length = length;
   }

@@ -12,6 +12,7 @@ const toSource = Function.prototype.toString;
 const SCRIPT = { ecmaVersion: 'latest', sourceType: 'script', allowAwaitOutsideFunction: false };
 const HOOK_NAME = 'snipara-sandbox: a function that is looked at';
 const HOOK = Symbol.for(HOOK_NAME);
+const NATIVE = /\{\s*\[native code\]\s*\}\s*$/;
 const PLAIN_KEYS = new Set(['Identifier', 'Literal', 'PrivateIdentifier']);
 
 class Unsaved extends globalThis.Error {}
@@ -44,8 +45,8 @@ function read(source) {
   const node = parse(`(${source}\n)`);
   if (node !== null) return { node, offset: 1, method: null };
   const literal = parse(`({${source}\n})`);
-  const property = literal?.type === 'ObjectExpression' && literal.properties.length === 1 ? literal.properties[0] : null;
-  if (property === null || property.value?.type !== 'FunctionExpression') {
+  const property = literal?.type === 'ObjectExpression' && literal.properties.length === 1 && literal.properties[0];
+  if (!property || property.value?.type !== 'FunctionExpression') {
     throw new Unsaved('its source can not be read');
   }
   return { node: property.value, offset: 2, method: property };
@@ -158,13 +159,14 @@ class Functions {
 
   examine(made) {
     const source = toSource.call(made);
-    if (/\{\s*\[native code\]\s*\}\s*$/.test(source)) throw new Unsaved('a function of the machine\'s own, or a bound one');
+    if (NATIVE.test(source)) throw new Unsaved('a function of the machine\'s own, or a bound one');
     const { node, method } = read(source);
     if (method !== null && !isPlainKey(method.key, method.computed)) throw new Unsaved('its name is computed');
     const isClass = node.type === 'ClassExpression';
     if (!isClass && usesSuper(node)) throw new Unsaved('it uses super');
     this.checkScopes(made, node);
-    return isClass ? { source, kind: 'class', ...this.classFacts(node) } : { source, kind: method === null ? 'function' : 'method' };
+    if (isClass) return { source, kind: 'class', ...this.classFacts(node) };
+    return { source, kind: method === null ? 'function' : 'method' };
   }
 
   checkScopes(made, node) {
@@ -200,14 +202,16 @@ function expression(source, kind) {
   }
   const cuts = [];
   for (const item of node.body.body) {
-    if (item.type === 'StaticBlock' || (item.type === 'PropertyDefinition' && item.static)) cuts.push([item.start, item.end, '']);
+    const isValue = item.type === 'StaticBlock' || (item.type === 'PropertyDefinition' && item.static);
+    if (isValue) cuts.push([item.start, item.end, '']);
   }
   const hasSuper = node.superClass !== null && node.superClass !== undefined;
   if (hasSuper) cuts.push([node.superClass.start, node.superClass.end, '__above__']);
   let text = '';
   let at = 0;
   for (const [start, end, instead] of cuts.sort((a, b) => a[0] - b[0])) {
-    text += source.slice(at, start - offset) + instead + source.slice(start - offset, end - offset).replace(/[^\n]/g, '');
+    const lines = source.slice(start - offset, end - offset).replace(/[^\n]/g, '');
+    text += source.slice(at, start - offset) + instead + lines;
     at = end - offset;
   }
   text += source.slice(at);

@@ -50,7 +50,8 @@ function ownDirectories(workspace, isOurs) {
     if ((name === 'tmp' && scratch !== undefined) || isPrivate(real, isOurs)) own.push([name, real]);
     else others.push(real);
   }
-  return { own, others: others.filter((real) => !own.some(([, known]) => real === known || real.startsWith(`${known}/`))) };
+  const isWithin = (real) => own.some(([, known]) => real === known || real.startsWith(`${known}/`));
+  return { own, others: others.filter((real) => !isWithin(real)) };
 }
 
 class Gathering {
@@ -169,7 +170,8 @@ function restore(own, told, content, missing) {
   for (const [name, entries] of told) {
     const root = known.get(name);
     if (root === undefined) {
-      if (entries.length > 0) missing.push({ name: `files in ${name}`, type: 'directory', reason: 'this session has none of its own' });
+      const reason = 'this session has none of its own';
+      if (entries.length > 0) missing.push({ name: `files in ${name}`, type: 'directory', reason });
       continue;
     }
     const directories = [];

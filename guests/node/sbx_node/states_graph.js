@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a table of plain data of a session's variables and of all that they lead to. No code of the user's runs: neither
-// accessors are asked nor proxies touched.
+// Makes a table of plain data of a session's variables and of all that they lead to. No code of the user's runs:
+// neither accessors are asked nor proxies touched.
 //
 // A value is itself if it is primitive, else [number of a node]; a node is [kind, data, prototype, properties, others,
-// fixed]. `properties` are the ordinary ones: name, value, name, value ...; of the others each is [name, flags, value] or
-// [name, flags, getter, setter]. A prototype that is undefined is the usual one of the kind.
+// fixed]. `properties` are the ordinary ones: name, value, name, value ...; of the others each is [name, flags, value]
+// or [name, flags, getter, setter]. A prototype that is undefined is the usual one of the kind.
 'use strict';
 
 // What the user's code makes of the global names is not our business.
 const {
-  Array, ArrayBuffer, Boolean, Buffer, DataView, Date, Error, Function, Map, Number, Object, Reflect, RegExp, Set, String, Symbol,
-  URL, URLSearchParams, Uint8Array,
+  Array, ArrayBuffer, Boolean, Buffer, DataView, Date, Error, Function, Map, Number, Object, Reflect, RegExp, Set, String,
+  Symbol, URL, URLSearchParams, Uint8Array,
 } = globalThis;
 
 const util = require('util');
@@ -243,7 +243,9 @@ class Graph {
     if (types.isNativeError(value)) return ['error', Error.prototype, this.stack(value), new Set(['stack'])];
     if (types.isBoxedPrimitive(value)) return this.boxed(value);
     if (getPrototypeOf(value) === URL.prototype) return ['url', URL.prototype, ask.href(value), null];
-    if (getPrototypeOf(value) === URLSearchParams.prototype) return ['search', URLSearchParams.prototype, ask.search(value), null];
+    if (getPrototypeOf(value) === URLSearchParams.prototype) {
+      return ['search', URLSearchParams.prototype, ask.search(value), null];
+    }
     return ['object', Object.prototype, null, none];
   }
 

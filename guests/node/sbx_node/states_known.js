@@ -9,7 +9,8 @@ const { builtinModules, createRequire } = require('module');
 const { isProxy } = require('util').types;
 
 const DEPTH = 2;
-const FLAT = new Map([['require', 0], ['module', 0], ['exports', 0], ['context', 0], ['tools', 0], ['process', 1]]); // not their content
+// How far some are looked into: what these hold is made by the session, and saved as its own.
+const FLAT = new Map([['require', 0], ['module', 0], ['exports', 0], ['context', 0], ['tools', 0], ['process', 1]]);
 const isObject = (value) => value !== null && (typeof value === 'object' || typeof value === 'function');
 // Intrinsics that no global name leads to.
 const HIDDEN = {
@@ -49,7 +50,8 @@ class Known {
     this.native = createRequire(`${workspace}/[execution]`);
     this.add(globalThis, 'g:');
     for (const [name, held] of own) {
-      if (typeof name === 'string' && 'value' in held && !name.includes('/')) this.explore(held.value, `g:${name}`, FLAT.get(name) ?? DEPTH);
+      if (typeof name !== 'string' || !('value' in held) || name.includes('/')) continue;
+      this.explore(held.value, `g:${name}`, FLAT.get(name) ?? DEPTH);
     }
     for (const [name, made] of Object.entries(HIDDEN)) this.explore(Object.getPrototypeOf(made), `h:${name}`, 1);
   }

@@ -110,8 +110,11 @@ class Worker {
   // A state that is none is told as such, whatever it was that did not fit.
   restore(request) {
     const { executor, states } = this;
-    const refuse = (current, error) => executor.fail(current, typeof error?.code === 'string' && /^E[A-Z]+$/.test(error.code)
-      ? error : failure('EBADMSG', `This is no state of a session: ${String(error?.message).slice(0, 200)}`));
+    const refuse = (current, error) => {
+      const isTold = typeof error?.code === 'string' && /^E[A-Z]+$/.test(error.code);
+      const why = `This is no state of a session: ${String(error?.message).slice(0, 200)}`;
+      executor.fail(current, isTold ? error : failure('EBADMSG', why));
+    };
     executor.begin(request, (current) => {
       let opened;
       let waiting;
@@ -131,7 +134,10 @@ class Worker {
         }
       };
       if (waiting.length === 0) build([]);
-      else Promise.prototype.then.call(Promise.all(waiting), (found) => executor.guard(current, () => build(found)), (error) => refuse(current, error));
+      else {
+        const then = (found) => executor.guard(current, () => build(found));
+        Promise.prototype.then.call(Promise.all(waiting), then, (error) => refuse(current, error));
+      }
     });
   }
 
