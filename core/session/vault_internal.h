@@ -122,6 +122,7 @@ struct sbx_vault_found {
 struct sbx_vault_scan {
         struct sbx_vault_found *items;
         size_t count, capacity;
+        char damage[SBX_ERROR_MESSAGE_MAX]; /* why some are not among them; "": all are */
 };
 int sbx_vault_scan(const struct sbx_vault_store *store, const struct sbx_call *call, struct sbx_vault_scan *ret_scan,
                    struct sbx_error *err);

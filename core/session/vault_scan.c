@@ -51,13 +51,17 @@ int sbx_vault_scan(const struct sbx_vault_store *store, const struct sbx_call *c
                    struct sbx_error *err) {
         struct sbx_vault_scan scan = {0};
         struct sbx_store_events events = {.struct_size = sizeof(events), .data = &scan, .item = note_blob};
-        int r = store->ops->list(store->instance, SBX_VAULT_PREFIX, &events, call, err);
+        struct sbx_error problem = {0};
+        int r = store->ops->list(store->instance, SBX_VAULT_PREFIX, &events, call, &problem);
 
-        if (r < 0)
+        if (r < 0 && r != -EBADMSG) {
                 sbx_vault_scan_clear(&scan);
-        else
-                *ret_scan = scan;
-        return r;
+                return sbx_error_set(err, r, problem.origin, problem.hint, "%s", problem.message);
+        }
+        if (r == -EBADMSG) /* some names are lost; what is left is no worse for it */
+                memcpy(scan.damage, problem.message, sizeof(scan.damage));
+        *ret_scan = scan;
+        return 0;
 }
 
 /* ---- one of them ---- */
@@ -100,6 +104,18 @@ static json_t *describe_damaged(const struct sbx_vault_found *found, const char 
         return json_pack("{s:s, s:n, s:s, s:n, s:n, s:n, s:n, s:i, s:I, s:i, s:n, s:s}", "id", found->key, "principal",
                          "key", found->key, "environment", "runtime", "created_at", "used_at", "checkpoints", 0,
                          "bytes", (json_int_t)found->bytes, "executions", 0, "head", "damaged", problem);
+}
+
+/* What the store lost the names of. */
+static int list_damage(const struct sbx_vault_scan *scan, json_t *list, struct sbx_error *err) {
+        const struct sbx_vault_found unknown = {.key = "?"};
+        json_t *entry = describe_damaged(&unknown, scan->damage);
+
+        if (entry == NULL || json_object_set_new(entry, "server", json_null()) < 0) {
+                json_decref(entry);
+                return SBX_NOMEM(err, ORIGIN);
+        }
+        return json_array_append_new(list, entry) < 0 ? SBX_NOMEM(err, ORIGIN) : 0;
 }
 
 static int list_one(const struct sbx_vault_store *store, const struct sbx_vault_found *found, const char *principal,
@@ -169,6 +185,8 @@ int sbx_vaults_list(struct sbx_vaults *vaults, const char *principal, const stru
                 r = sbx_vault_scan(&store, call, &scan, err);
         for (size_t i = 0; r == 0 && i < scan.count; i++)
                 r = list_one(&store, &scan.items[i], principal, call, list, err);
+        if (r == 0 && scan.damage[0] != '\0' && (principal == NULL || principal[0] == '\0'))
+                r = list_damage(&scan, list, err);
         return r < 0 ? r : sort_list(list, ret_list, err);
 }
 

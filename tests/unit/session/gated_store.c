@@ -60,7 +60,7 @@ static int gated_list(void *instance, const char *prefix, const struct sbx_store
         struct gated_store *store = instance;
         int r = enter(store, GATE_LIST, err);
 
-        return r < 0 ? r : REAL.list(store->memory, prefix, events, call, err);
+        return r < 0 ? r : leave(store, GATE_LIST, REAL.list(store->memory, prefix, events, call, err), err);
 }
 
 static int gated_remove(void *instance, const char *name, const struct sbx_call *call, struct sbx_error *err) {

@@ -669,6 +669,31 @@ static void test_list(void **state) {
         desk_close(&desk);
 }
 
+/* What a store has lost keeps nobody from seeing the rest. */
+static void test_list_with_losses(void **state) {
+        struct sbx_vault *vault;
+        struct desk desk;
+        json_t *list = NULL, *told = NULL;
+
+        desk_open(&desk, NULL);
+        vault = open_vault(&desk, "work");
+        add(&desk, vault, "one");
+        sbx_vault_close(vault);
+        gated_store_lose_answer(&desk.store, GATE_LIST, -EBADMSG); /* behind those that can be read */
+        assert_int_equal(sbx_vaults_list(desk.vaults, "", NULL, &list, &desk.err), 0);
+        assert_int_equal(json_array_size(list), 2);
+        assert_string_equal(json_string_value(entry_of(list, 0, "id")), "?");
+        assert_contains(json_string_value(entry_of(list, 0, "damaged")), "lost");
+        assert_string_equal(json_string_value(entry_of(list, 1, "id")), "work");
+        json_decref(list);
+        assert_int_equal(sbx_vaults_collect(desk.vaults, "", 3600000, NULL, &told, &desk.err), 0);
+        json_decref(told);
+        gated_store_heal(&desk.store);
+        gated_store_fail(&desk.store, GATE_LIST, 0, -EIO);
+        assert_int_equal(sbx_vaults_list(desk.vaults, "", NULL, &list, &desk.err), -EIO);
+        desk_close(&desk);
+}
+
 static void test_collect(void **state) {
         struct desk desk;
         struct sbx_vault *used, *vault;
@@ -725,6 +750,7 @@ int main(void) {
                 cmocka_unit_test(test_destroy),
                 cmocka_unit_test(test_destroy_fails),
                 cmocka_unit_test(test_list),
+                cmocka_unit_test(test_list_with_losses),
                 cmocka_unit_test(test_collect),
         };
 
