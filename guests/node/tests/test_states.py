@@ -17,11 +17,11 @@ FOUND = version()
 
 @unittest.skipIf(FOUND < OLDEST, f"Node {OLDEST} or later is not here (SBX_TEST_NODE names one)")
 class StatesTest(unittest.TestCase):
-    def make(self):
+    def make(self, **options):
         """In a directory of its own, which belongs to the session alone."""
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
-        guest = Guest(cwd=directory.name, env={"TMPDIR": directory.name})
+        guest = Guest(cwd=directory.name, env={"TMPDIR": directory.name}, **options)
         self.addCleanup(guest.close)
         guest.directory = os.path.realpath(directory.name)
         return guest
@@ -181,6 +181,15 @@ class StatesTest(unittest.TestCase):
 
     def test_deep_structures(self):
         self.moved("let list = null; for (let i = 0; i < 100000; i++) list = {list}", "let n = 0; for (let at = list; at; at = at.list) n++; n")
+
+    def test_through_a_relay(self):
+        """Where output is framed, another process hands all frames on."""
+        guest, other = self.make(framed=True), self.make(framed=True)
+        self.run_ok(guest, "const x = {a: 1}, large = Buffer.alloc(9e6, 'q'); console.log('out')")
+        told, parts = save(guest)
+        self.assertEqual((told["end"], told["unsaved"]), ("ok", []))
+        self.assertEqual(restore(other, parts)["missing"], [])
+        self.assertEqual(self.run_ok(other, "[x.a, large.length, large[8999999]]")["value"], "[ 1, 9000000, 113 ]")
 
     def refused(self, parts):
         guest = self.make()
