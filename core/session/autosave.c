@@ -92,11 +92,12 @@ static const char *known_digest(const struct sbx_session *session, const struct 
                        : NULL;
 }
 
+/* Nobody cancels it: what was executed is kept, also where the session ends with this server. */
 static int save(struct sbx_session *session, struct saving *saving, struct sbx_error *err) {
         _cleanup_state_ struct sbx_session_state state = {0};
         struct sbx_state_budget budget = sbx_session_budget(session);
         struct sbx_call call = {.struct_size = sizeof(call),
-                                .cancel_fd = session->stop_fd,
+                                .cancel_fd = -1,
                                 .deadline_ns = sbx_clock_deadline_ms(budget.time_ms + GRACE_MS)};
         const struct sbx_checkpoint given = {.automatic = true, .executions = session->executions};
         const struct sbx_checkpoint *checkpoint = sbx_session_head(session);
@@ -217,11 +218,17 @@ static char *save_and_tell(struct sbx_session *session) {
         return tell_kept(&saving);
 }
 
+/* What is destroyed is not kept first. */
+static bool is_destroyed(const struct sbx_session *session) {
+        SBX_LOCKED(&session->owner->lock);
+        return session->destroyed;
+}
+
 void sbx_session_autosave(struct sbx_session *session, char **ret_told) {
         char *told = NULL;
 
         session->unstored = false;
-        if (session->durable && session->vault != NULL && sbx_session_saves(session))
+        if (session->durable && session->vault != NULL && sbx_session_saves(session) && !is_destroyed(session))
                 told = save_and_tell(session);
         if (ret_told != NULL)
                 *ret_told = told;

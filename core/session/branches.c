@@ -197,19 +197,20 @@ int sbx_sessions_checkpoints(struct sbx_sessions *sessions, const char *principa
 
 struct going_back {
         char id[SBX_CHECKPOINT_ID_SIZE];
-        uint64_t executions;
+        uint64_t executions, memory_bytes; /* memory_bytes: what the guest may have */
         enum sbx_mechanism mechanism;
         struct sbx_guest_process *guest; /* that has its state */
         json_t *missing;
 };
 
 /* Without the session's guest being touched, so that nothing is lost where it does not work. */
-static int prepare(struct sbx_session *session, const struct sbx_checkpoint *checkpoint, uint64_t memory_bytes,
-                   struct going_back *back, const struct sbx_call *call, struct sbx_error *err) {
+static int prepare(struct sbx_session *session, const struct sbx_checkpoint *checkpoint, struct going_back *back,
+                   const struct sbx_call *call, struct sbx_error *err) {
         struct sbx_error ignored = {0};
         int r = -ENOENT;
 
         back->mechanism = sbx_copies_mechanism(session);
+        back->memory_bytes = session->memory_limit_bytes; /* a copy has what its original had */
         if (sbx_copies_find(session, back->id) != NULL && session->guest != NULL)
                 r = sbx_copies_use(session, back->id, false, call, &back->guest, &ignored);
         if (r == 0 || sbx_copies_find(session, back->id) != NULL)
@@ -217,7 +218,8 @@ static int prepare(struct sbx_session *session, const struct sbx_checkpoint *che
         if (checkpoint->part_count == 0)
                 return refuse_unknown(session, checkpoint->id, err);
         back->mechanism = checkpoint->mechanism;
-        return sbx_session_restore(session, session->vault, checkpoint, memory_bytes, call, &back->guest,
+        back->memory_bytes = sbx_session_memory(session, 0);
+        return sbx_session_restore(session, session->vault, checkpoint, back->memory_bytes, call, &back->guest,
                                    &back->missing, err);
 }
 
@@ -239,10 +241,10 @@ static int take_place(struct sbx_session *session, struct going_back *back, cons
         return r;
 }
 
-static void adopt(struct sbx_session *session, struct going_back *back, uint64_t memory_bytes) {
+static void adopt(struct sbx_session *session, struct going_back *back) {
         if (session->guest != NULL)
                 sbx_guest_end(session->guest);
-        sbx_session_adopt(session, steal_pointer(back->guest), memory_bytes);
+        sbx_session_adopt(session, steal_pointer(back->guest), back->memory_bytes);
         memcpy(session->current, back->id, sizeof(session->current));
         sbx_notice_clear(session);
         if (session->executions == 0) {
@@ -253,8 +255,7 @@ static void adopt(struct sbx_session *session, struct going_back *back, uint64_t
 
 static int go_back(struct sbx_session *session, const struct sbx_checkpoint *checkpoint, struct going_back *back,
                    const struct sbx_call *call, struct sbx_error *err) {
-        uint64_t memory_bytes = sbx_session_memory(session, 0);
-        int r = prepare(session, checkpoint, memory_bytes, back, call, err);
+        int r = prepare(session, checkpoint, back, call, err);
 
         if (r < 0 && sbx_copies_find(session, back->id) == NULL)
                 return r;
@@ -264,7 +265,7 @@ static int go_back(struct sbx_session *session, const struct sbx_checkpoint *che
         if (r == 0 && back->guest == NULL)
                 r = take_place(session, back, call, err);
         if (r == 0)
-                adopt(session, back, memory_bytes);
+                adopt(session, back);
         sbx_guest_free(back->guest);
         return r;
 }

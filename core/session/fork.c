@@ -220,9 +220,10 @@ static int run_fork(struct sbx_session *origin, void *data, const struct sbx_cal
                 r = take_named(origin, fork, call, &branch, err);
         if (r < 0)
                 return r;
-        memory_bytes = sbx_session_memory(origin, 0);
         r = checkpoint != NULL ? begin_then(origin, branch, checkpoint, call, &beginning, err)
                                : begin_now(origin, branch, call, &beginning, err);
+        /* A copy has what its original had. */
+        memory_bytes = beginning.guest != NULL ? origin->memory_limit_bytes : sbx_session_memory(origin, 0);
         if (r == 0 && beginning.guest == NULL)
                 r = give(branch, &beginning, memory_bytes, call, err);
         if (r == 0)

@@ -210,21 +210,24 @@ uint64_t sbx_session_memory(const struct sbx_session *session, uint64_t memory_b
         return memory_bytes > session->memory_limit_bytes ? memory_bytes : session->memory_limit_bytes;
 }
 
-/* 0: nothing can be used, and `failures` says why, where there was something. */
-static int try_checkpoint(struct sbx_session *session, const struct sbx_checkpoint *from, uint64_t memory_bytes,
+/* What it is brought back by goes into `notice`; `*memory_bytes` is the hard limit that its guest has then. */
+static int try_checkpoint(struct sbx_session *session, const struct sbx_checkpoint *from, uint64_t *memory_bytes,
                           const struct sbx_call *call, struct sbx_notice *notice, struct sbx_guest_process **ret_guest,
                           json_t **ret_missing, struct sbx_error *err) {
+        bool last_of_it = from->automatic && from->part_count == 0;
         int r = -ENOENT;
 
         if (sbx_copies_find(session, from->id) != NULL) { /* the guest of the session is dead, and gone */
                 notice->mechanism = sbx_copies_mechanism(session);
-                r = sbx_copies_use(session, from->id, from->automatic && from->part_count == 0, call, ret_guest, err);
+                r = sbx_copies_use(session, from->id, last_of_it, call, ret_guest, err);
+                if (r == 0 && session->memory_limit_bytes > 0)
+                        *memory_bytes = session->memory_limit_bytes;
         }
         if (r < 0 && from->part_count > 0) {
                 notice->mechanism = from->mechanism;
-                if (err != NULL)
-                        *err = (struct sbx_error){0};
-                r = sbx_session_restore(session, session->vault, from, memory_bytes, call, ret_guest, ret_missing, err);
+                *err = (struct sbx_error){0};
+                r = sbx_session_restore(session, session->vault, from, *memory_bytes, call, ret_guest, ret_missing,
+                                        err);
         }
         return r;
 }
@@ -272,7 +275,7 @@ int sbx_session_revive(struct sbx_session *session, uint64_t memory_bytes, const
         memory_bytes = sbx_session_memory(session, memory_bytes);
         for (; notice.from != NULL; notice.from = parent_of(session, notice.from)) {
                 problem = (struct sbx_error){0};
-                r = try_checkpoint(session, notice.from, memory_bytes, call, &notice, &guest, &missing, &problem);
+                r = try_checkpoint(session, notice.from, &memory_bytes, call, &notice, &guest, &missing, &problem);
                 if (r == 0 || !is_unusable(r))
                         break;
                 note_failure(session, notice.from, &problem, &failures);

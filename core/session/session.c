@@ -126,8 +126,8 @@ static bool go_on_with_copy(struct sbx_session *session, const char *reason) {
         notice.mechanism = sbx_copies_mechanism(session);
         sbx_guest_end(session->guest); /* what is left of it, before the copy does anything */
         sbx_session_replace(session, guest);
-        sbx_session_stand(session, head->id);
         sbx_notice_set(session, &notice);
+        sbx_session_stand(session, head->id);
         return true;
 }
 
@@ -220,9 +220,12 @@ int sbx_session_ready(struct sbx_session *session, uint64_t memory_bytes, const 
 
         sbx_session_settle(session, "its interpreter ended while nothing was executed");
         if (session->guest == NULL)
-                return sbx_session_revive(session, memory_bytes, call, err);
-        r = memory_bytes > 0 ? apply_limit(session, memory_bytes, err) : 0;
-        if (r < 0 && !sbx_guest_alive(session->guest))
+                r = sbx_session_revive(session, memory_bytes, call, err);
+        else
+                r = 0;
+        if (r == 0 && memory_bytes > 0) /* a copy has what its original had */
+                r = apply_limit(session, memory_bytes, err);
+        if (r < 0 && session->guest != NULL && !sbx_guest_alive(session->guest))
                 return -ESRCH; /* it died this moment: the caller tries again with a new one */
         return r;
 }
