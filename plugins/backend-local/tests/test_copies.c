@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -140,6 +141,13 @@ static struct sbx_guest_usage usage_of(struct suite *suite, const struct sbx_gue
 
         suite->fake.ops->guest_usage(suite->fake.instance, guest->handle, &usage, NULL);
         return usage;
+}
+
+static bool is_counted(const struct sbx_guest *guest, const char *layer) {
+        char text[64];
+
+        snprintf(text, sizeof(text), "\"name\":\"%s\",\"state\":\"applied\"", layer);
+        return memmem(guest->report.data, guest->report.size, text, strlen(text)) != NULL;
 }
 
 /* ---- lives */
@@ -281,6 +289,7 @@ static void test_strays(struct suite *suite) {
 struct interrupted {
         struct suite *suite;
         struct sbx_guest *guest;
+        atomic_bool over;
 };
 
 static void *interrupt_later(void *data) {
@@ -298,7 +307,7 @@ static void *interrupt_later(void *data) {
 
 static void test_interrupts(struct suite *suite) {
         struct sbx_guest guest, copy;
-        struct interrupted interrupted = {suite, &guest};
+        struct interrupted interrupted = {.suite = suite, .guest = &guest};
         pthread_t thread;
 
         if (!begin(suite, &guest))
@@ -318,6 +327,50 @@ static void test_interrupts(struct suite *suite) {
         end(suite, &copy);
 }
 
+/* As the core does: again and again for a while, then it is killed. */
+static void *interrupt_or_kill(void *data) {
+        struct interrupted *interrupted = data;
+        const struct sbx_backend_ops *ops = interrupted->suite->fake.ops;
+
+        for (int i = 0; i < 10 && !atomic_load(&interrupted->over); i++) {
+                usleep(200000);
+                ops->guest_interrupt(interrupted->suite->fake.instance, interrupted->guest->handle, NULL);
+        }
+        if (!atomic_load(&interrupted->over))
+                ops->guest_kill(interrupted->suite->fake.instance, interrupted->guest->handle);
+        return NULL;
+}
+
+/* Processes that multiply as fast as they can, beside copies that must not be hit. */
+static void test_fork_bomb(struct suite *suite) {
+        struct sbx_guest guest, copy;
+        struct interrupted interrupted = {.suite = suite, .guest = &guest};
+        pthread_t thread;
+        int r;
+
+        if (!begin(suite, &guest))
+                return;
+        if (!is_counted(&guest, "pids")) {
+                skip(suite, "a fork bomb beside copies", "no cgroup counts processes");
+                end(suite, &guest);
+                return;
+        }
+        says(&guest, "word = 'kept'", "");
+        if (!freeze(suite, &guest, &copy))
+                return;
+        if (pthread_create(&thread, NULL, interrupt_or_kill, &interrupted) != 0)
+                abort();
+        r = fake_exec(&guest, "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", NULL, NULL);
+        atomic_store(&interrupted.over, true);
+        pthread_join(thread, NULL);
+        check(suite, !is_dead(&copy, 0), "a copy survives a fork bomb (the execution: %d)", r);
+        end(suite, &guest);
+        check(suite, usage_of(suite, &copy).pids <= 2, "of which nothing is left: %u processes",
+              usage_of(suite, &copy).pids);
+        check(suite, says(&copy, "print(word)", "kept\n"), "and goes on");
+        end(suite, &copy);
+}
+
 /* ---- limits */
 
 static bool start_limited(struct suite *suite, uint64_t memory_bytes, uint32_t pids, struct sbx_guest *guest) {
@@ -331,13 +384,6 @@ static bool start_limited(struct suite *suite, uint64_t memory_bytes, uint32_t p
                 .struct_size = sizeof(*guest), .control_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .exit_fd = -1};
         return suite->fake.ops->guest_start(suite->fake.instance, &spec, NULL, guest, NULL) == 0 &&
                fake_greet(guest) == 0;
-}
-
-static bool is_counted(const struct sbx_guest *guest, const char *layer) {
-        char text[64];
-
-        snprintf(text, sizeof(text), "\"name\":\"%s\",\"state\":\"applied\"", layer);
-        return memmem(guest->report.data, guest->report.size, text, strlen(text)) != NULL;
 }
 
 #define GREEDY "data = []\nfor i in range(200): data.append(bytearray(b'x') * (1 << 20))"
@@ -555,11 +601,12 @@ static void test_refusals(struct suite *suite) {
 }
 
 int main(int argc, char **argv) {
-        static void (*const tests[])(struct suite *) = {test_life,         test_first_process_holds_nothing,
-                                                        test_strays,       test_interrupts,
-                                                        test_memory,       test_pids,
-                                                        test_files,        test_liars,
-                                                        test_zygote_death, test_refusals};
+        static void (*const tests[])(struct suite *) = {test_life,      test_first_process_holds_nothing,
+                                                        test_strays,    test_interrupts,
+                                                        test_fork_bomb, test_memory,
+                                                        test_pids,      test_files,
+                                                        test_liars,     test_zygote_death,
+                                                        test_refusals};
         char cgroup[] = "cgroup=auto";
         char *settings[] = {cgroup};
         struct suite suite = {.root = argc > 1 ? argv[1] : NULL};
