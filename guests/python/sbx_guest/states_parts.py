@@ -160,10 +160,6 @@ class Given:
         """Of the whole parts."""
         return len(self._parts) - self._open
 
-    def drop(self):
-        """Forgets them all."""
-        self._parts, self._open = [], False
-
     def index(self):
         """The JSON object of part 0. EBADMSG when it is none."""
         if self._open or not self._parts:

@@ -2,7 +2,6 @@
 """The session's variables in a portable state: pickled together, so that what they share stays shared, and yet so that
 one that can't be told takes no other with it."""
 
-import _pickle
 from errno import EAGAIN
 
 from .states_budget import Overdue

@@ -307,8 +307,8 @@ others = [shared, shared]
         code = "import signal, time\nrang = []\nsignal.signal(signal.SIGALRM, lambda *_: rang.append(1))\n"
         code += "class Hangs:\n    def __reduce__(self):\n        while True: time.sleep(0.01)\n"
         guest = self.begin(code + "a, hangs, b = 1, Hangs(), 2")
-        told, parts = self.save(guest, max_ms=2000)
-        self.assertEqual(set(self.problems(told)), {"hangs", "rang"} - {"rang"})
+        told, parts = self.save(guest, max_ms=6000)  # a quarter of it for each variable
+        self.assertEqual(list(self.problems(told)), ["hangs"])
         self.assertEqual(self.value(self.go_on(parts)[0], "a, b"), "(1, 2)")
         self.run_ok(guest, "signal.setitimer(signal.ITIMER_REAL, 0.01)\nwhile not rang: time.sleep(0.01)")
 
