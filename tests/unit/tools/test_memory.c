@@ -25,12 +25,18 @@ static int call(struct sbx_tools *tools, const char *name, const char *arguments
 
 static int use(struct sbx_tools *tools) {
         static const char *const calls[][2] = {
+                {"destroy_session", "{\"session_id\":\"default\"}"}, /* with the checkpoints that were made before */
+                {"destroy_session", "{\"session_id\":\"branch\"}"},
                 {"execute_python", "{\"code\":\"name x\"}"},
                 {"get_repl_context", "{}"},
                 {"set_repl_context", "{\"key\":\"k\",\"value\":\"[1]\"}"},
                 {"list_sessions", "{}"},
                 {"execute_python", "{\"code\":\"crash\",\"timeout\":\"x\"}"},
                 {"destroy_session", "{\"session_id\":\"none\"}"},
+                {"checkpoint_session", "{\"session_id\":\"default\",\"label\":\"here\"}"},
+                {"list_checkpoints", "{\"session_id\":\"default\"}"},
+                {"fork_session", "{\"session_id\":\"default\",\"new_session_id\":\"branch\"}"},
+                {"rollback_session", "{\"session_id\":\"default\",\"checkpoint\":\"here\"}"},
                 {"execute", "{\"code\":\"ok\"}"},
                 {"files", "{\"path\":\"/proc/self/status\"}"},
                 {"file_list", "{\"path\":\"/proc/self/net\",\"pattern\":\"a*\"}"},
@@ -70,6 +76,7 @@ static void test_allocation_failures(void **state) {
         struct table table;
 
         table_open(&table, NULL);
+        fake_guest_can_tell(); /* its state, for checkpoints */
         scene.config = table.config;
         scene.sessions = table.sessions;
         assert_true(alloc_fail_sweep(body, &scene) > 10);
