@@ -47,19 +47,18 @@ static json_t *milliseconds(uint64_t ns) {
 }
 
 json_t *sbx_cli_result_json(const struct sbx_result *result, const char *environment) {
-        return json_pack(
-                "{s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-                "s:I, s:I, s:I, s:I}",
-                "session", text_or_null(result->session_id), "environment", text_or_null(environment), "isolation",
-                text_or_null(result->isolation), "end", sbx_end_name(result->end), "state",
-                sbx_state_name(result->state), "stdout", sbx_json_text(result->stdout_text), "stderr",
-                sbx_json_text(result->stderr_text), "value", text_or_null(result->value), "result",
-                text_or_null(result->result), "result_json", parsed_or_null(result->result_json), "error",
-                error_json(result), "notice", text_or_null(result->notice), "notice_kind",
-                text_or_null(result->notice_kind), "checkpoint", parsed_or_null(result->checkpoint), "displays",
-                displays_json(result), "duration_ms", milliseconds(result->duration_ns), "cpu_ms",
-                milliseconds(result->cpu_ns), "memory_peak_bytes", (json_int_t)result->memory_peak_bytes,
-                "stdout_dropped_bytes", (json_int_t)result->stdout_dropped_bytes, "stderr_dropped_bytes",
-                (json_int_t)result->stderr_dropped_bytes, "display_dropped_count",
-                (json_int_t)result->display_dropped_count);
+        return json_pack("{s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+                         "s:I, s:I, s:I, s:I}",
+                         "session", text_or_null(result->session_id), "environment", text_or_null(environment),
+                         "isolation", text_or_null(result->isolation), "end", sbx_end_name(result->end), "state",
+                         sbx_state_name(result->state), "stdout", sbx_json_text(result->stdout_text), "stderr",
+                         sbx_json_text(result->stderr_text), "value", text_or_null(result->value), "result",
+                         text_or_null(result->result), "result_json", parsed_or_null(result->result_json), "error",
+                         error_json(result), "notice", text_or_null(result->notice), "notice_kind",
+                         text_or_null(result->notice_kind), "checkpoint", parsed_or_null(result->checkpoint),
+                         "displays", displays_json(result), "duration_ms", milliseconds(result->duration_ns), "cpu_ms",
+                         milliseconds(result->cpu_ns), "memory_peak_bytes", (json_int_t)result->memory_peak_bytes,
+                         "stdout_dropped_bytes", (json_int_t)result->stdout_dropped_bytes, "stderr_dropped_bytes",
+                         (json_int_t)result->stderr_dropped_bytes, "display_dropped_count",
+                         (json_int_t)result->display_dropped_count);
 }

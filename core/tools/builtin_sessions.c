@@ -9,8 +9,7 @@
 
 #define ORIGIN "tools"
 #define TEXT_MAX_BYTES ((size_t)16 << 20)
-#define STORE_TIME_MS 2000 /* for a store to answer which sessions it has: the list of those that run waits no longer  \
-                            */
+#define STORE_TIME_MS 2000 /* for a store to say what it has: those that run are listed without it then */
 
 /* ---- list ---- */
 
