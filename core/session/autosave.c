@@ -3,6 +3,8 @@
  * a guest, a server or a machine that ends takes at most the execution with it that was running. */
 #include "session/state.h"
 
+#include <inttypes.h>
+
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -10,6 +12,8 @@
 #define ORIGIN SBX_SESSION_ORIGIN
 #define TIME_DEFAULT_MS UINT64_C(2000)
 #define SIZE_DEFAULT (UINT64_C(256) << 20)
+#define WAIT_DEFAULT_MS UINT64_C(100)
+#define LARGE_BYTES (UINT64_C(4) << 20)  /* smaller states are waited for, however busy the machine is */
 #define GRACE_MS UINT64_C(2000)          /* for a guest that does not notice by itself that its time is over */
 #define STORE_TIMEOUT_MS UINT64_C(10000) /* a store that says nothing for so long has not kept it */
 #define TOLD_MAX ((size_t)1 << 20)
@@ -41,6 +45,14 @@ struct sbx_state_budget sbx_session_budget(const struct sbx_session *session) {
                 .bytes_max = size != NULL ? (uint64_t)size->integer : SIZE_DEFAULT,
                 .time_ms = time != NULL ? (uint64_t)time->integer : TIME_DEFAULT_MS,
         };
+}
+
+/* Executions do not wait for it: the keeper takes it once the session is quiet. */
+static bool is_put_off(const struct sbx_session *session) {
+        const struct sbx_value *wait = setting(session, "checkpoint_wait");
+        uint64_t wait_ms = wait != NULL ? (uint64_t)wait->integer : WAIT_DEFAULT_MS;
+
+        return session->kept_bytes >= LARGE_BYTES && session->kept_ns > wait_ms * SBX_NS_PER_MS;
 }
 
 /* ---- keeping a state ---- */
@@ -180,6 +192,17 @@ static char *tell_unkept(struct sbx_session *session, const struct saving *savin
         return encode(told);
 }
 
+static char *tell_put_off(struct sbx_session *session) {
+        char reason[160];
+
+        snprintf(reason, sizeof(reason),
+                 "a state of %" PRIu64 " MB takes %" PRIu64 " ms to keep: it is kept once the session is quiet",
+                 session->kept_bytes >> 20, session->kept_ns / SBX_NS_PER_MS);
+        return encode(json_pack("{s:n, s:b, s:b, s:f, s:[], s:s, s:b}", "id", "durable", 0, "pending", 1, "took_ms",
+                                0.0, "unsaved", "reason", session->unkept != NULL ? session->unkept : reason,
+                                "reason_new", 0));
+}
+
 /* The checkpoint that the session's state is, or that it goes on from because its guest has just died; NULL: it is to
  * be saved. */
 static const struct sbx_checkpoint *is_kept(const struct sbx_session *session) {
@@ -188,7 +211,14 @@ static const struct sbx_checkpoint *is_kept(const struct sbx_session *session) {
         return head != NULL && (session->guest == NULL || strcmp(session->current, head->id) == 0) ? head : NULL;
 }
 
-static char *save_and_tell(struct sbx_session *session) {
+/* What the next one will take, as far as this one tells. One that was too much counts as a large one. */
+static void note_cost(struct sbx_session *session, const struct saving *saving, int code) {
+        session->kept_ns = sbx_clock_ns() - saving->began_ns;
+        session->kept_bytes =
+                code == -EFBIG || code == -ETIMEDOUT ? sbx_session_budget(session).bytes_max : saving->bytes;
+}
+
+static char *save_and_tell(struct sbx_session *session, bool at_once) {
         __attribute__((cleanup(cleanup_saving))) struct saving saving = {.began_ns = sbx_clock_ns()};
         const struct sbx_checkpoint *kept;
         struct sbx_error problem = {0};
@@ -205,10 +235,16 @@ static char *save_and_tell(struct sbx_session *session) {
                 note_checkpoint(&saving, kept);
                 return tell_kept(&saving);
         }
-        if (session->guest != NULL)
+        if (!at_once && session->guest != NULL && is_put_off(session)) {
+                session->unstored = true;
+                return tell_put_off(session);
+        }
+        if (session->guest != NULL) {
                 r = save(session, &saving, &problem);
-        else
+                note_cost(session, &saving, r);
+        } else {
                 sbx_error_set(&problem, r, ORIGIN, NULL, "its interpreter ended, and it has no checkpoint");
+        }
         if (r < 0) {
                 if (session->guest != NULL)
                         sbx_session_settle(session, "its interpreter ended while its state was saved");
@@ -224,14 +260,24 @@ static bool is_destroyed(const struct sbx_session *session) {
         return session->destroyed;
 }
 
-void sbx_session_autosave(struct sbx_session *session, char **ret_told) {
-        char *told = NULL;
-
+static char *autosave(struct sbx_session *session, bool at_once) {
         session->unstored = false;
-        if (session->durable && session->vault != NULL && sbx_session_saves(session) && !is_destroyed(session))
-                told = save_and_tell(session);
+        return session->durable && session->vault != NULL && sbx_session_saves(session) && !is_destroyed(session)
+                       ? save_and_tell(session, at_once)
+                       : NULL;
+}
+
+void sbx_session_autosave(struct sbx_session *session, char **ret_told) {
+        char *told = autosave(session, false);
+
         if (ret_told != NULL)
                 *ret_told = told;
         else
                 free(told);
+}
+
+void sbx_session_store(struct sbx_session *session) {
+        if (session->unstored && session->guest != NULL && sbx_guest_alive(session->guest) && session->vault != NULL &&
+            !sbx_vault_lost(session->vault))
+                free(autosave(session, true));
 }

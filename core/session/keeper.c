@@ -7,6 +7,7 @@
 
 #define QUIET_NS (5 * SBX_NS_PER_MS)   /* after the last use: who executes one piece after another is not held up */
 #define LATE_NS SBX_NS_PER_S           /* after the first change: who does so all the time has copies, too */
+#define LATE_COSTS 10                  /* ... or ten times what keeping the state takes, if that is more */
 #define COPY_TIMEOUT_MS UINT64_C(5000) /* a copy takes about a millisecond */
 
 static bool is_wanted(struct sbx_session *session) {
@@ -19,7 +20,9 @@ static bool is_wanted(struct sbx_session *session) {
 /* ---- the thread ---- */
 
 static uint64_t due_of(const struct sbx_session *session) {
-        uint64_t quiet = session->last_used_ns + QUIET_NS, late = session->unsaved_since_ns + LATE_NS;
+        uint64_t cost = session->unstored ? session->kept_ns : 0; /* of a large state: not while others want the turn */
+        uint64_t quiet = session->last_used_ns + (cost > QUIET_NS ? cost : QUIET_NS),
+                 late = session->unsaved_since_ns + (LATE_COSTS * cost > LATE_NS ? LATE_COSTS * cost : LATE_NS);
 
         return quiet < late ? quiet : late;
 }
@@ -31,10 +34,11 @@ static struct sbx_session *take_due_locked(struct sbx_sessions *sessions, uint64
         *ret_next_ns = 0;
         for (size_t i = 0; sessions->unsaved > 0 && i < SBX_SESSION_BUCKETS; i++)
                 for (struct sbx_session *at = sessions->buckets[i]; at != NULL; at = at->next) {
-                        uint64_t due = due_of(at);
+                        uint64_t due;
 
                         if (!at->unsaved || at->references > 0) /* who has it tells when he lets go */
                                 continue;
+                        due = due_of(at);
                         if (due <= now) {
                                 at->references++;
                                 at->busy = at->keeping = at->glance = true;
@@ -68,8 +72,7 @@ static void keep(struct sbx_session *session) {
         if (session->guest == NULL || !sbx_guest_alive(session->guest) || session->vault == NULL ||
             sbx_vault_lost(session->vault))
                 return;
-        if (session->unstored)
-                sbx_session_autosave(session, NULL);
+        sbx_session_store(session);
         if (session->vault != NULL && session->guest != NULL && is_wanted(session))
                 copy_guest(session);
 }

@@ -89,6 +89,7 @@ struct sbx_session {
         char *fall;   /* why its guest is gone, and has not been replaced yet; NULL: it never had one here */
         char *notice; /* what the next result has to say; NULL: nothing */
         const char *notice_kind;
+        uint64_t kept_ns, kept_bytes; /* what the last automatic checkpoint took; 0: there was none */
         char *unkept;                /* why the last automatic checkpoint was not made; NULL: it was */
         uint64_t memory_limit_bytes; /* the guest's hard limit */
         uint64_t memory_peak_bytes;  /* as last measured; 0: unknown */
@@ -365,6 +366,8 @@ int sbx_session_find_checkpoint(const struct sbx_session *session, const char *n
 /* Keeps the session's state as an automatic checkpoint, if that is wanted, within its budget. `ret_told` (may be NULL):
  * the member `checkpoint` of a result, to be freed; NULL: none is made of this session. */
 void sbx_session_autosave(struct sbx_session *session, char **ret_told);
+/* What sbx_session_autosave has put off, because it is large and takes long (`unstored`), and what nobody waits for. */
+void sbx_session_store(struct sbx_session *session);
 /* How large a state may be, in bytes, and how long it may take, as the session's backend is configured. */
 struct sbx_state_budget sbx_session_budget(const struct sbx_session *session);
 /* Keeps a state as a checkpoint of the session, whose state it is. -ESTALE: the session has been given up. */

@@ -90,6 +90,8 @@ void sbx_expired_forget_locked(struct sbx_sessions *sessions, const char *princi
 /* ---- one session ---- */
 
 static void session_close(struct sbx_session *session) {
+        if (!session->destroyed)
+                sbx_session_store(session);
         sbx_guest_free(steal_pointer(session->guest));
         sbx_copies_clear(session);
         sbx_vault_close(steal_pointer(session->vault));

@@ -41,10 +41,12 @@ static const struct sbx_option all_options[] = {{.name = "memory_max", .type = S
 static struct sbx_value values[] = {{.type = SBX_OPTION_SIZE}};
 static const struct sbx_option core_options[] = {{.name = "checkpoint", .type = SBX_OPTION_ENUM},
                                                  {.name = "checkpoint_copies", .type = SBX_OPTION_INT},
-                                                 {.name = "checkpoint_size", .type = SBX_OPTION_SIZE}};
+                                                 {.name = "checkpoint_size", .type = SBX_OPTION_SIZE},
+                                                 {.name = "checkpoint_wait", .type = SBX_OPTION_DURATION}};
 static struct sbx_value core_values[] = {
-        {.type = SBX_OPTION_ENUM}, {.type = SBX_OPTION_INT}, {.type = SBX_OPTION_SIZE}};
-static const struct sbx_settings core_settings = {.table = core_options, .count = 3, .values = core_values};
+        {.type = SBX_OPTION_ENUM}, {.type = SBX_OPTION_INT}, {.type = SBX_OPTION_SIZE}, {.type = SBX_OPTION_DURATION}};
+static const struct sbx_settings core_settings = {.table = core_options, .count = 4, .values = core_values};
+static size_t state_bytes;
 static const struct sbx_settings settings_of_all = {.table = all_options, .count = 1, .values = values};
 static struct sbx_backend_ops operations = {.struct_size = sizeof(operations)};
 static struct sbx_module module = {.plugin = {.name = "backend-local"}};
@@ -67,8 +69,9 @@ void fake_guest_reset(void) {
         start_failure = limit_answer = save_failure = 0;
         families = portable = false;
         store_instance.ops = NULL;
-        for (size_t i = 0; i < 3; i++)
+        for (size_t i = 0; i < sizeof(core_values) / sizeof(core_values[0]); i++)
                 core_values[i].set = false;
+        state_bytes = 0;
         values[0].set = false;
         module.plugin.name = "backend-local";
         operations.features = 0;
@@ -120,6 +123,15 @@ void fake_registry_checkpoint(const char *policy) {
 void fake_registry_copies(int64_t count) {
         core_values[1].set = true;
         core_values[1].integer = count;
+}
+
+void fake_registry_checkpoint_wait(int64_t milliseconds) {
+        core_values[3].set = true;
+        core_values[3].integer = milliseconds;
+}
+
+void fake_guest_state_bytes(size_t bytes) {
+        state_bytes = bytes;
 }
 
 void fake_registry_store(const struct sbx_store_ops *ops, void *state) {
@@ -378,6 +390,8 @@ static int write_state(const struct sbx_guest_process *guest, struct sbx_buffer 
         char *text = json_dumps(state, JSON_SORT_KEYS);
         int r = text != NULL ? sbx_buffer_append_text(out, text) : -ENOMEM;
 
+        while (r == 0 && out->size < state_bytes) /* blanks, which JSON does not mind */
+                r = sbx_buffer_append(out, "                ", 16);
         free(text);
         json_decref(state);
         return r;
@@ -447,7 +461,7 @@ static json_t *unsaved_of(const struct sbx_guest_process *guest) {
 
 int sbx_guest_save_portable(struct sbx_guest_process *guest, const struct sbx_guest_portable *request,
                             const struct sbx_call *call, json_t **ret_told, struct sbx_error *err) {
-        struct sbx_buffer part = SBX_BUFFER(1 << 20);
+        struct sbx_buffer part = SBX_BUFFER(8 << 20);
         char digest[64];
         bool unchanged;
         int r;

@@ -49,6 +49,8 @@ void fake_guest_can_tell(void);                    /* portable states; what begi
 void fake_guest_fail_saves(int code);              /* 0: they work */
 void fake_registry_checkpoint(const char *policy); /* the options of all instances, until the next reset */
 void fake_registry_copies(int64_t count);
+void fake_registry_checkpoint_wait(int64_t milliseconds);
+void fake_guest_state_bytes(size_t bytes); /* how large every state is at least, until the next reset */
 /* The store of the configuration, until the next reset. */
 void fake_registry_store(const struct sbx_store_ops *ops, void *state);
 void fake_registry_plugin(const char *name); /* of all instances; the default is "backend-local" */

@@ -224,6 +224,39 @@ static void test_policies(void **state) {
         fake_store_close();
 }
 
+/* A large state that took longer than executions are to wait: the keeper takes it, or whoever ends the session. */
+static void test_large_ones_are_put_off(void **state) {
+        struct table server;
+
+        fake_store_open();
+        fake_guest_can_tell();
+        fake_registry_checkpoint_wait(0);
+        server_open(&server, NULL);
+        fake_guest_state_bytes(5u << 20);
+        for (int i = 0; i < 3; i++) {
+                _cleanup_json_ json_t *kept = NULL;
+
+                assert_int_equal(run(&server, "s", "ok"), 0);
+                kept = kept_by(&server);
+                if (i == 0) { /* nobody knows what it takes */
+                        assert_string_equal(text_of(kept, "id"), "c1");
+                        continue;
+                }
+                assert_true(json_is_null(json_object_get(kept, "id")));
+                assert_true(json_is_true(json_object_get(kept, "pending")));
+                assert_contains(text_of(kept, "reason"), "kept once the session is quiet");
+        }
+        while (fake_store_commits() < 2) /* the keeper's */
+                pause_ms(5);
+        assert_int_equal(run(&server, "s", "ok"), 0);
+        server_close(&server);
+        server_open(&server, NULL);
+        assert_int_equal(run(&server, "s", "ok"), 0);
+        assert_string_equal(server.result->value, "5");
+        server_close(&server);
+        fake_store_close();
+}
+
 static void test_no_store(void **state) {
         _cleanup_json_ json_t *kept = NULL;
         struct table table;
@@ -360,6 +393,7 @@ int main(void) {
                 cmocka_unit_test(test_unreadable_store),
                 cmocka_unit_test(test_full_store),
                 cmocka_unit_test(test_policies),
+                cmocka_unit_test(test_large_ones_are_put_off),
                 cmocka_unit_test(test_no_store),
                 cmocka_unit_test(test_set_clear_and_files_are_kept),
                 cmocka_unit_test(test_idle_ones_are_resumed),
