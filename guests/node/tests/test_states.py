@@ -9,7 +9,7 @@ import unittest
 
 from harness import OLDEST, Guest, version
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "bash", "tests"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python", "tests"))
 from portable import restore, save  # noqa: E402
 
 FOUND = version()
