@@ -73,16 +73,22 @@ int sbx_session_find_checkpoint(const struct sbx_session *session, const char *n
         return 0;
 }
 
-static json_t *describe(struct sbx_session *session, const struct sbx_checkpoint *checkpoint) {
-        json_t *json = sbx_checkpoint_json(tree_of(session), checkpoint);
-        bool stored = checkpoint->part_count > 0 && sbx_vault_durable(session->vault);
+static json_t *describe_in(const struct sbx_tree *tree, const struct sbx_checkpoint *checkpoint, bool durable,
+                           bool copy) {
+        json_t *json = sbx_checkpoint_json(tree, checkpoint);
 
-        if (json == NULL || json_object_set_new(json, "durable", json_boolean(stored)) < 0 ||
-            json_object_set_new(json, "copy", json_boolean(sbx_copies_find(session, checkpoint->id) != NULL)) < 0) {
+        if (json == NULL || json_object_set_new(json, "durable", json_boolean(durable)) < 0 ||
+            json_object_set_new(json, "copy", json_boolean(copy)) < 0) {
                 json_decref(json);
                 return NULL;
         }
         return json;
+}
+
+static json_t *describe(struct sbx_session *session, const struct sbx_checkpoint *checkpoint) {
+        return describe_in(tree_of(session), checkpoint,
+                           checkpoint->part_count > 0 && sbx_vault_durable(session->vault),
+                           sbx_copies_find(session, checkpoint->id) != NULL);
 }
 
 static double milliseconds_since(uint64_t began_ns) {
@@ -186,10 +192,43 @@ static int run_list(struct sbx_session *session, void *data, const struct sbx_ca
         return request->answer != NULL ? 0 : SBX_NOMEM(err, ORIGIN);
 }
 
+static bool is_here(struct sbx_sessions *sessions, const char *principal, const char *id) {
+        SBX_LOCKED(&sessions->lock);
+        return sbx_table_find_locked(sessions, principal, id) != NULL;
+}
+
+/* Of a session that does not run here. It may run elsewhere: looking takes no lease. */
+static int list_stored(struct sbx_sessions *sessions, const char *principal, const char *id,
+                       const struct sbx_call *call, json_t **ret, struct sbx_error *err) {
+        _cleanup_json_ json_t *list = json_array();
+        struct sbx_tree tree = {0};
+        int r = sbx_vaults_look(sessions->vaults, principal, id, call, &tree, err);
+
+        for (size_t i = 0; r == 0 && i < tree.count; i++)
+                if (list == NULL || json_array_append_new(list, describe_in(&tree, tree.items[i], true, false)) < 0)
+                        r = SBX_NOMEM(err, ORIGIN);
+        sbx_tree_clear(&tree);
+        if (r == 0)
+                *ret = steal_pointer(list);
+        return r;
+}
+
 int sbx_sessions_checkpoints(struct sbx_sessions *sessions, const char *principal, const char *id,
                              const struct sbx_call *call, json_t **ret, struct sbx_error *err) {
         struct tree_request request = {0};
+        struct sbx_error unknown = {0};
+        int r;
 
+        principal = principal != NULL ? principal : "";
+        id = id != NULL ? id : SBX_SESSION_DEFAULT;
+        if (!is_here(sessions, principal, id)) {
+                r = list_stored(sessions, principal, id, call, ret, &unknown);
+                if (r != -ENOENT) {
+                        if (r < 0 && err != NULL)
+                                *err = unknown;
+                        return r;
+                }
+        }
         return operate(sessions, principal, id, "its checkpoints were listed", run_list, &request, call, ret, err);
 }
 

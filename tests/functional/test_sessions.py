@@ -284,6 +284,7 @@ class Servers(SessionCase):
             self.assertIn("work", done.stderr)
             self.assertIn(str(server.process.pid), done.stderr)  # who has it
         self.assertIn("in use by", self.ok("sessions", "list").stdout)
+        self.assertIn("c1 *", self.ok("sessions", "show", "work").stdout)  # who only looks may, at once
         self.assertEqual(text(self.call(server, "execute_python", code="x", session_id="work")), "1")
 
     def test_tools(self):
