@@ -5,8 +5,11 @@ import os
 import select
 import signal
 import subprocess
+import tempfile
 import time
 
+# Sessions that are stored are this test's own, and those of its last run are not there.
+STATE = tempfile.TemporaryDirectory(prefix="sbx-state-")
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
 
@@ -19,6 +22,7 @@ class Server:
 
     def __init__(self, argv, timeout=30, **popen):
         self.timeout = timeout
+        popen["env"] = {"XDG_STATE_HOME": STATE.name, **(popen.get("env") or os.environ)}
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **popen)
         self.pending = b""
         self.next_id = 0

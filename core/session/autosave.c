@@ -193,14 +193,15 @@ static char *tell_unkept(struct sbx_session *session, const struct saving *savin
 }
 
 static char *tell_put_off(struct sbx_session *session) {
+        _cleanup_json_ json_t *told = NULL;
         char reason[160];
 
         snprintf(reason, sizeof(reason),
                  "a state of %" PRIu64 " MB takes %" PRIu64 " ms to keep: it is kept once the session is quiet",
                  session->kept_bytes >> 20, session->kept_ns / SBX_NS_PER_MS);
-        return encode(json_pack("{s:n, s:b, s:b, s:f, s:[], s:s, s:b}", "id", "durable", 0, "pending", 1, "took_ms",
-                                0.0, "unsaved", "reason", session->unkept != NULL ? session->unkept : reason,
-                                "reason_new", 0));
+        told = json_pack("{s:n, s:b, s:b, s:f, s:[], s:s, s:b}", "id", "durable", 0, "pending", 1, "took_ms", 0.0,
+                         "unsaved", "reason", session->unkept != NULL ? session->unkept : reason, "reason_new", 0);
+        return encode(told);
 }
 
 /* The checkpoint that the session's state is, or that it goes on from because its guest has just died; NULL: it is to

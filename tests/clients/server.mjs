@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts the server under test for the official client. The program is $SNIPARA_SANDBOX.
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 
 export const program = process.env.SNIPARA_SANDBOX ?? "snipara-sandbox";
 
+// Sessions that are stored are this test's own, and those of its last run are not there.
+const state = mkdtempSync(join(tmpdir(), "sbx-state-"));
+process.on("exit", () => rmSync(state, { recursive: true, force: true }));
+
 /** A connected client and its transport. The SDK would hand the server but a few variables of the environment. */
 export async function connect() {
   const transport = new StdioClientTransport({
     command: program,
     args: ["mcp-serve"],
-    env: { ...process.env },
+    env: { ...process.env, XDG_STATE_HOME: state },
     stderr: "inherit",
   });
   const client = new Client({ name: "snipara-sandbox-tests", version: "1.0.0" });

@@ -172,7 +172,7 @@ static void says_what_is_configured(void **state) {
         assert_string_equal(err.hint, "Configured are: jsonl, a.");
         err = (struct sbx_error){0};
         assert_int_equal(get(f, "x", SBX_PLUGIN_STORE, &err), -ENOENT);
-        assert_contains(err.hint, "No store is configured");
+        assert_string_equal(err.hint, "Configured are: store.");
         err = (struct sbx_error){0};
         assert_int_equal(get(f, "c", SBX_PLUGIN_SINK, &err), -ENOENT);
         assert_contains(err.message, "disabled");
