@@ -254,7 +254,7 @@ static void test_zygote_death(struct suite *suite) {
 /* ---- what a guest starts */
 
 /* One that begins another program has no command line for a moment. */
-static bool is_marked(void) {
+static bool any_marked(void) {
         for (int i = 0; i < 500; i++) {
                 if (count_marked() > 0)
                         return true;
@@ -281,15 +281,15 @@ static void test_strays(struct suite *suite) {
         if (!begin(suite, &guest) || !freeze(suite, &guest, &copy) || !freeze(suite, &guest, &other))
                 return;
         start_stray(&guest);
-        check(suite, is_marked(), "the guest has started a program");
+        check(suite, any_marked(), "the guest has started a program");
         end(suite, &other);
-        check(suite, is_marked(), "which does not end with a copy that waits");
+        check(suite, any_marked(), "which does not end with a copy that waits");
         suite->fake.ops->guest_kill(suite->fake.instance, guest.handle);
         check(suite, count_marked() == 0, "but with the guest");
         check(suite, says(&copy, "print(1)", "1\n"), "a copy that waited goes on");
         start_stray(&copy);
         end(suite, &guest);
-        check(suite, is_marked(), "what it starts does not end with the guest that it replaced");
+        check(suite, any_marked(), "what it starts does not end with the guest that it replaced");
         end(suite, &copy);
         check(suite, count_marked() == 0, "but with it");
 }
