@@ -37,6 +37,7 @@ FACTS = "snipara-sandbox/execution"
 
 CONFIG = """
 environment = "docker";
+store = "";
 max_sessions = {sessions};
 interrupt_grace = "1m";
 plugins = ( {{ name = "docker"; plugin = "backend-docker"; critical = true; engine = "{address}"; image = "{image}";

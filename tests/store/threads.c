@@ -16,6 +16,7 @@ static struct shared {
         char why[512];
 } shared;
 
+SBX_PRINTF(1, 2)
 static void failed(const char *format, ...) {
         va_list args;
 

@@ -31,7 +31,6 @@ static void test_two_servers(void **state) {
 
 static void take_over(struct desk *desk, const char *holder) {
         struct sbx_store_lease lease = {.struct_size = sizeof(lease)};
-        _cleanup_free_ char *manifest = gated_store_find(&desk->store, "/manifest");
         char name[SBX_VAULT_LEASE_SIZE], key[SBX_VAULT_KEY_SIZE];
 
         sbx_vault_key("", "work", key);
