@@ -89,7 +89,7 @@ class Case(unittest.TestCase):
         lines = ["%s = %s;" % (name.replace("__", "."), json.dumps(value)) for name, value in settings.items()
                  if value is not None]
         path = self.project / "test.cfg"
-        path.write_text('environment = "docker";\n%s\nplugins = ( { name = "docker"; plugin = "backend-docker"; pool = %d; %s } );\n'
+        path.write_text('environment = "docker";\nstore = "";\n%s\nplugins = ( { name = "docker"; plugin = "backend-docker"; pool = %d; %s } );\n'
                         % (more, pool, " ".join(lines)), encoding="utf-8")
         path.chmod(0o600)
         return str(path)

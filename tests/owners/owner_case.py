@@ -104,7 +104,7 @@ class Case(unittest.TestCase):
         settings = {"engine": self.engine.address, "image": self.engine.image, "pull": "never", "workspace": "none"}
         settings.update(options)
         lines = ["%s = %s;" % (name.replace("__", "."), json.dumps(value)) for name, value in settings.items()]
-        return ('environment = "docker";\ninterrupt_grace = "%s";\n'
+        return ('environment = "docker";\nstore = "";\ninterrupt_grace = "%s";\n'
                 'plugins = ( { name = "docker"; plugin = "backend-docker"; pool = %d; %s } );\n'
                 % (grace, pool, " ".join(lines)))
 

@@ -31,6 +31,7 @@ PATIENCE_S = 600  # that one call may take on a busy machine
 FACTS = "snipara-sandbox/execution"
 CONFIG = f"""
 environment = "wasm";
+store = "";
 interrupt_grace = "1m";
 max_sessions = {TOGETHER + 16};
 plugins = ( {{ name = "wasm"; plugin = "backend-wasm"; critical = true; pool = 2; memory = "128m"; }},
