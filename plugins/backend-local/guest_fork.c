@@ -209,14 +209,14 @@ static int look_at_family(struct family *family, struct sbx_error *err) {
 static int make_room(struct copying *copying, struct sbx_error *err) {
         struct local_guest *copy = copying->copy;
         struct family *family = copy->family;
-        uint64_t most = copying->guest->limits.memory_bytes;
+        uint64_t most = copying->guest->limits.memory_bytes,
+                 kept_bytes = memory_of(family_pid_of(family_pidfd(copying->guest)));
         int r;
 
-        copy->kept_bytes = memory_of(family_pid_of(family_pidfd(copying->guest)));
-        if (most > 0 && copy->kept_bytes > most)
-                copy->kept_bytes = most;
-        copy->kept_bytes += KERNEL_BYTES + FILES_BYTES_MAX;
+        if (most > 0 && kept_bytes > most)
+                kept_bytes = most;
         pthread_mutex_lock(&family->lock);
+        copy->kept_bytes = kept_bytes + KERNEL_BYTES + FILES_BYTES_MAX;
         r = atomic_load(&copying->guest->pidfd) == FIRST_PROCESS ? look_at_family(family, err) : 0;
         if (r == 0)
                 r = family_limit_locked(family, err);
@@ -339,7 +339,9 @@ int local_guest_fork(void *instance, void *handle, const struct sbx_guest_spec *
                 return r;
         copying.copy = family_add(guest->family);
         if (copying.copy != NULL) {
+                pthread_mutex_lock(&guest->family->lock);
                 copying.copy->limits = limits_for_spec(local, &spec->limits);
+                pthread_mutex_unlock(&guest->family->lock);
                 r = make_copy(&copying, call, ret_guest, err);
         } else
                 r = sbx_error_set(err, -ENOMEM, LOCAL_ORIGIN, NULL, "out of memory");
