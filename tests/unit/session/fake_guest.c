@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A guest layer without guests: see fake_guest.h. Its counters are the test's, so they may be global. */
-#include "fake_guest.h"
+#include "fake_guest_internal.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -13,192 +12,60 @@
 #include "base/number.h"
 #include "guest/result.h"
 
-#define GUESTS_MAX 4096
-
-struct sbx_guest_process {
-        bool alive, vanished;
-        bool frozen;     /* a copy that has done nothing so far, of a backend with families */
-        unsigned family; /* those that are copies of each other */
-        unsigned executions;
-        uint64_t peak_bytes;
-        json_t *names, *files; /* files: path -> bytes */
-        json_t *info;
-};
-
-struct sbx_pool {
-        const struct sbx_instance *backend;
-        struct sbx_metrics *metrics;
-        bool warm;
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fake_guest_counts counts;
-static struct sbx_guest_process *guests[GUESTS_MAX];
-static int start_failure, limit_answer, save_failure;
-static bool families, portable;
-static struct sbx_instance store_instance;
-static const struct sbx_option all_options[] = {{.name = "memory_max", .type = SBX_OPTION_SIZE}};
-static struct sbx_value values[] = {{.type = SBX_OPTION_SIZE}};
-static const struct sbx_option core_options[] = {{.name = "checkpoint", .type = SBX_OPTION_ENUM},
-                                                 {.name = "checkpoint_copies", .type = SBX_OPTION_INT},
-                                                 {.name = "checkpoint_size", .type = SBX_OPTION_SIZE},
-                                                 {.name = "checkpoint_wait", .type = SBX_OPTION_DURATION}};
-static struct sbx_value core_values[] = {
-        {.type = SBX_OPTION_ENUM}, {.type = SBX_OPTION_INT}, {.type = SBX_OPTION_SIZE}, {.type = SBX_OPTION_DURATION}};
-static const struct sbx_settings core_settings = {.table = core_options, .count = 4, .values = core_values};
-static size_t state_bytes;
-static const struct sbx_settings settings_of_all = {.table = all_options, .count = 1, .values = values};
-static struct sbx_backend_ops operations = {.struct_size = sizeof(operations)};
-static struct sbx_module module = {.plugin = {.name = "backend-local"}};
+struct fake_guests fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- control ---- */
 
 struct fake_guest_counts fake_guest_counts(void) {
         struct fake_guest_counts copy;
 
-        pthread_mutex_lock(&lock);
-        copy = counts;
+        pthread_mutex_lock(&fake.lock);
+        copy = fake.counts;
         copy.alive = copy.started - copy.freed;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake.lock);
         return copy;
 }
 
 void fake_guest_reset(void) {
-        pthread_mutex_lock(&lock);
-        counts = (struct fake_guest_counts){0};
-        start_failure = limit_answer = save_failure = 0;
-        families = portable = false;
-        store_instance.ops = NULL;
-        for (size_t i = 0; i < sizeof(core_values) / sizeof(core_values[0]); i++)
-                core_values[i].set = false;
-        state_bytes = 0;
-        values[0].set = false;
-        module.plugin.name = "backend-local";
-        operations.features = 0;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_lock(&fake.lock);
+        fake.counts = (struct fake_guest_counts){0};
+        fake.start_failure = fake.limit_answer = fake.save_failure = 0;
+        fake.families = fake.portable = false;
+        fake.state_bytes = 0;
+        fake_registry_reset();
+        pthread_mutex_unlock(&fake.lock);
 }
 
 void fake_guest_fail_starts(int code) {
-        pthread_mutex_lock(&lock);
-        start_failure = code;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_lock(&fake.lock);
+        fake.start_failure = code;
+        pthread_mutex_unlock(&fake.lock);
 }
 
 void fake_guest_limit_answer(int code) {
-        limit_answer = code;
-}
-
-void fake_registry_plugin(const char *name) {
-        module.plugin.name = name;
-}
-
-void fake_registry_can_fork(void) {
-        operations.features |= SBX_BACKEND_FORK;
-}
-
-void fake_registry_can_save(void) {
-        operations.features |= SBX_BACKEND_SAVE;
-}
-
-void fake_registry_families(void) {
-        operations.features |= SBX_BACKEND_FORK;
-        families = true;
+        fake.limit_answer = code;
 }
 
 void fake_guest_can_tell(void) {
-        portable = true;
+        fake.portable = true;
 }
 
 void fake_guest_fail_saves(int code) {
-        pthread_mutex_lock(&lock);
-        save_failure = code;
-        pthread_mutex_unlock(&lock);
-}
-
-void fake_registry_checkpoint(const char *policy) {
-        core_values[0].set = true;
-        core_values[0].string = (char *)(uintptr_t)policy;
-}
-
-void fake_registry_copies(int64_t count) {
-        core_values[1].set = true;
-        core_values[1].integer = count;
-}
-
-void fake_registry_checkpoint_wait(int64_t milliseconds) {
-        core_values[3].set = true;
-        core_values[3].integer = milliseconds;
+        pthread_mutex_lock(&fake.lock);
+        fake.save_failure = code;
+        pthread_mutex_unlock(&fake.lock);
 }
 
 void fake_guest_state_bytes(size_t bytes) {
-        state_bytes = bytes;
-}
-
-void fake_registry_store(const struct sbx_store_ops *ops, void *state) {
-        store_instance =
-                (struct sbx_instance){.name = "store", .module = &module, .ops = ops, .state = state, .settings = NULL};
-}
-
-void fake_registry_memory_max(int64_t bytes) {
-        values[0].set = bytes > 0;
-        values[0].integer = bytes;
+        fake.state_bytes = bytes;
 }
 
 void fake_guest_kill_all(void) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake.lock);
         for (size_t i = 0; i < GUESTS_MAX; i++)
-                if (guests[i] != NULL)
-                        guests[i]->alive = false;
-        pthread_mutex_unlock(&lock);
-}
-
-/* ---- the configuration and the registry ---- */
-
-struct sbx_config *fake_config(const char *const *settings) {
-        char path[] = "/tmp/sbx-test-XXXXXX";
-        struct sbx_runtime_options options = {.struct_size = sizeof(options),
-                                              .flags = SBX_RUNTIME_NO_ENVIRONMENT,
-                                              .config_path = path,
-                                              .directory = "/",
-                                              .settings = settings};
-        struct sbx_logger logger = {.level = SBX_LOG_ERROR};
-        struct sbx_config *config = NULL;
-        struct sbx_error err = {0};
-        int fd = mkstemp(path);
-
-        if (fd < 0 || sbx_config_load(&options, &logger, &config, &err) < 0) {
-                fprintf(stderr, "no configuration: %s\n", err.message);
-                abort();
-        }
-        close(fd);
-        unlink(path);
-        return config;
-}
-
-int sbx_registry_get(struct sbx_registry *registry, const char *name, uint32_t kind, const struct sbx_call *call,
-                     const struct sbx_instance **ret_instance, struct sbx_error *err) {
-        static struct sbx_instance instances[] = {{.name = "local",
-                                                   .module = &module,
-                                                   .settings = &settings_of_all,
-                                                   .ops = &operations,
-                                                   .core_settings = &core_settings},
-                                                  {.name = "other",
-                                                   .module = &module,
-                                                   .settings = &settings_of_all,
-                                                   .ops = &operations,
-                                                   .core_settings = &core_settings}};
-
-        if (kind == SBX_PLUGIN_STORE && store_instance.ops != NULL) {
-                *ret_instance = &store_instance;
-                return 0;
-        }
-        for (size_t i = 0; kind == SBX_PLUGIN_BACKEND && i < sizeof(instances) / sizeof(instances[0]); i++)
-                if (strcmp(instances[i].name, name) == 0) {
-                        *ret_instance = &instances[i];
-                        return 0;
-                }
-        return sbx_error_set(err, -ENOENT, "fake", "Configured are: local, other.", "there is no %s \"%s\"",
-                             kind == SBX_PLUGIN_STORE ? "store" : "backend", name);
+                if (fake.guests[i] != NULL)
+                        fake.guests[i]->alive = false;
+        pthread_mutex_unlock(&fake.lock);
 }
 
 /* ---- the pool ---- */
@@ -226,17 +93,17 @@ void sbx_pool_measure(struct sbx_pool *pool, struct sbx_metrics *metrics) {
 }
 
 void sbx_pool_warm(struct sbx_pool *pool) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake.lock);
         pool->warm = true;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake.lock);
 }
 
 static bool is_warm(const struct sbx_pool *pool) {
         bool warm;
 
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake.lock);
         warm = pool->warm;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake.lock);
         return warm;
 }
 
@@ -249,7 +116,7 @@ void sbx_pool_figures(struct sbx_pool *pool, unsigned *ret_ready, unsigned *ret_
         *ret_size = 2;
 }
 
-static struct sbx_guest_process *guest_new(void) {
+struct sbx_guest_process *fake_guest_new(void) {
         struct sbx_guest_process *guest = calloc(1, sizeof(*guest));
 
         if (guest == NULL)
@@ -261,12 +128,12 @@ static struct sbx_guest_process *guest_new(void) {
         return guest;
 }
 
-static int enlist(struct sbx_guest_process *guest) {
+int fake_guest_enlist(struct sbx_guest_process *guest) {
         if (guest->family == 0)
-                guest->family = ++counts.families;
+                guest->family = ++fake.counts.families;
         for (size_t i = 0; i < GUESTS_MAX; i++)
-                if (guests[i] == NULL) {
-                        guests[i] = guest;
+                if (fake.guests[i] == NULL) {
+                        fake.guests[i] = guest;
                         return 0;
                 }
         return -EAGAIN;
@@ -277,22 +144,22 @@ int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, cons
         struct sbx_guest_process *guest;
         int r;
 
-        pthread_mutex_lock(&lock);
-        r = start_failure;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_lock(&fake.lock);
+        r = fake.start_failure;
+        pthread_mutex_unlock(&fake.lock);
         if (r < 0)
                 return sbx_error_set(err, r, "fake", "Mend it.", "this backend can't start");
-        guest = guest_new();
+        guest = fake_guest_new();
         if (guest == NULL)
                 return SBX_NOMEM(err, "fake");
-        pthread_mutex_lock(&lock);
-        counts.started++;
-        counts.last_start_memory_bytes = spec->limits.memory_bytes;
-        snprintf(counts.last_runtime, sizeof(counts.last_runtime), "%s%s%s", spec->runtime,
+        pthread_mutex_lock(&fake.lock);
+        fake.counts.started++;
+        fake.counts.last_start_memory_bytes = spec->limits.memory_bytes;
+        snprintf(fake.counts.last_runtime, sizeof(fake.counts.last_runtime), "%s%s%s", spec->runtime,
                  spec->runtime_version != NULL ? " " : "", spec->runtime_version != NULL ? spec->runtime_version : "");
-        snprintf(counts.last_owner, sizeof(counts.last_owner), "%s", spec->owner);
-        r = enlist(guest);
-        pthread_mutex_unlock(&lock);
+        snprintf(fake.counts.last_owner, sizeof(fake.counts.last_owner), "%s", spec->owner);
+        r = fake_guest_enlist(guest);
+        pthread_mutex_unlock(&fake.lock);
         *ret_guest = guest;
         return r;
 }
@@ -302,12 +169,12 @@ int sbx_pool_take(struct sbx_pool *pool, const struct sbx_guest_spec *spec, cons
 void sbx_guest_free(struct sbx_guest_process *guest) {
         if (guest == NULL)
                 return;
-        pthread_mutex_lock(&lock);
-        counts.freed++;
+        pthread_mutex_lock(&fake.lock);
+        fake.counts.freed++;
         for (size_t i = 0; i < GUESTS_MAX; i++)
-                if (guests[i] == guest)
-                        guests[i] = NULL;
-        pthread_mutex_unlock(&lock);
+                if (fake.guests[i] == guest)
+                        fake.guests[i] = NULL;
+        pthread_mutex_unlock(&fake.lock);
         json_decref(guest->names);
         json_decref(guest->files);
         json_decref(guest->info);
@@ -315,9 +182,9 @@ void sbx_guest_free(struct sbx_guest_process *guest) {
 }
 
 void sbx_guest_end(struct sbx_guest_process *guest) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake.lock);
         guest->alive = false;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake.lock);
 }
 
 const json_t *sbx_guest_info(const struct sbx_guest_process *guest) {
@@ -327,195 +194,25 @@ const json_t *sbx_guest_info(const struct sbx_guest_process *guest) {
 /* Of its family, beside itself. */
 static bool another_runs_locked(const struct sbx_guest_process *guest) {
         for (size_t i = 0; i < GUESTS_MAX; i++)
-                if (guests[i] != NULL && guests[i] != guest && guests[i]->family == guest->family && guests[i]->alive &&
-                    !guests[i]->frozen)
+                if (fake.guests[i] != NULL && fake.guests[i] != guest && fake.guests[i]->family == guest->family &&
+                    fake.guests[i]->alive && !fake.guests[i]->frozen)
                         return true;
         return false;
-}
-
-static int check_fork_locked(const struct sbx_guest_process *guest, uint32_t flags, struct sbx_error *err) {
-        if (!guest->alive)
-                return sbx_error_set(err, -ESRCH, "fake", NULL, "the guest is dead");
-        if (families && (flags & SBX_GUEST_FROZEN) == 0)
-                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "no copy runs beside its original");
-        return 0;
-}
-
-int sbx_guest_fork(struct sbx_guest_process *guest, const struct sbx_guest_spec *spec, const struct sbx_call *call,
-                   struct sbx_guest_process **ret_guest, struct sbx_error *err) {
-        struct sbx_guest_process *copy;
-        int r;
-
-        if ((operations.features & SBX_BACKEND_FORK) == 0)
-                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "no copies here");
-        pthread_mutex_lock(&lock);
-        r = check_fork_locked(guest, spec->flags, err);
-        pthread_mutex_unlock(&lock);
-        if (r < 0)
-                return r;
-        copy = guest_new();
-        if (copy == NULL)
-                return SBX_NOMEM(err, "fake");
-        copy->executions = guest->executions;
-        json_decref(copy->names);
-        json_decref(copy->files);
-        copy->names = json_deep_copy(guest->names);
-        copy->files = json_deep_copy(guest->files);
-        copy->frozen = families;
-        copy->family = guest->family;
-        pthread_mutex_lock(&lock);
-        counts.started++;
-        counts.forked++;
-        r = enlist(copy);
-        pthread_mutex_unlock(&lock);
-        *ret_guest = copy;
-        return r;
-}
-
-/* ---- states ---- */
-
-static int begin_save(struct sbx_error *err) {
-        int r;
-
-        pthread_mutex_lock(&lock);
-        counts.saved++;
-        r = save_failure;
-        pthread_mutex_unlock(&lock);
-        return r < 0 ? sbx_error_set(err, r, "fake", NULL, "this state can't be saved") : 0;
-}
-
-static int write_state(const struct sbx_guest_process *guest, struct sbx_buffer *out) {
-        json_t *state = json_pack("{s:i, s:O, s:O}", "executions", (int)guest->executions, "names", guest->names,
-                                  "files", guest->files);
-        char *text = json_dumps(state, JSON_SORT_KEYS);
-        int r = text != NULL ? sbx_buffer_append_text(out, text) : -ENOMEM;
-
-        while (r == 0 && out->size < state_bytes) /* blanks, which JSON does not mind */
-                r = sbx_buffer_append(out, "                ", 16);
-        free(text);
-        json_decref(state);
-        return r;
-}
-
-static int read_state(struct sbx_guest_process *guest, struct sbx_bytes bytes, struct sbx_error *err) {
-        json_t *state = json_loadb(bytes.data, bytes.size, 0, NULL);
-
-        if (state == NULL)
-                return sbx_error_set(err, -EINVAL, "fake", NULL, "this is no state");
-        guest->executions = (unsigned)json_integer_value(json_object_get(state, "executions"));
-        json_decref(guest->names);
-        json_decref(guest->files);
-        guest->names = json_deep_copy(json_object_get(state, "names"));
-        guest->files = json_deep_copy(json_object_get(state, "files"));
-        json_decref(state);
-        return 0;
-}
-
-int sbx_guest_save(struct sbx_guest_process *guest, const struct sbx_call *call, struct sbx_buffer *ret_state,
-                   struct sbx_error *err) {
-        int r;
-
-        if ((operations.features & SBX_BACKEND_SAVE) == 0)
-                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "nothing is saved here");
-        r = begin_save(err);
-        return r < 0 ? r : write_state(guest, ret_state);
-}
-
-int sbx_guest_restore(const struct sbx_instance *backend, const struct sbx_guest_spec *spec, struct sbx_bytes state,
-                      const struct sbx_call *call, struct sbx_guest_process **ret_guest, struct sbx_error *err) {
-        struct sbx_guest_process *guest;
-        int r;
-
-        if ((operations.features & SBX_BACKEND_SAVE) == 0)
-                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "nothing is restored here");
-        guest = guest_new();
-        pthread_mutex_lock(&lock);
-        counts.started++;
-        counts.restored++;
-        r = enlist(guest);
-        pthread_mutex_unlock(&lock);
-        if (r == 0)
-                r = read_state(guest, state, err);
-        if (r < 0)
-                sbx_guest_free(guest);
-        else
-                *ret_guest = guest;
-        return r;
-}
-
-bool sbx_guest_portable(const struct sbx_guest_process *guest) {
-        return portable;
-}
-
-/* Names that begin with "gen" are those of generators. */
-static json_t *unsaved_of(const struct sbx_guest_process *guest) {
-        json_t *list = json_array(), *name;
-        size_t i;
-
-        json_array_foreach (guest->names, i, name)
-                if (strncmp(json_string_value(name), "gen", 3) == 0)
-                        json_array_append_new(list, json_pack("{s:O, s:s, s:s}", "name", name, "type", "generator",
-                                                              "reason", "it runs"));
-        return list;
-}
-
-int sbx_guest_save_portable(struct sbx_guest_process *guest, const struct sbx_guest_portable *request,
-                            const struct sbx_call *call, json_t **ret_told, struct sbx_error *err) {
-        struct sbx_buffer part = SBX_BUFFER(8 << 20);
-        char digest[64];
-        bool unchanged;
-        int r;
-
-        if (!portable)
-                return sbx_error_set(err, -ENOTSUP, "fake", NULL, "this worker can't");
-        r = begin_save(err);
-        if (r < 0)
-                return r;
-        snprintf(digest, sizeof(digest), "%zu/%zu", json_array_size(guest->names), json_object_size(guest->files));
-        unchanged = request->known_digest != NULL && strcmp(request->known_digest, digest) == 0;
-        if (!unchanged)
-                r = write_state(guest, &part);
-        if (r == 0 && !unchanged)
-                r = request->part(request->data, &part);
-        sbx_buffer_free(&part);
-        *ret_told = json_pack("{s:I, s:o, s:s, s:b}", "variables", (json_int_t)json_array_size(guest->names), "unsaved",
-                              unsaved_of(guest), "digest", digest, "unchanged", (int)unchanged);
-        return r;
-}
-
-int sbx_guest_restore_portable(struct sbx_guest_process *guest, const struct sbx_bytes *parts, size_t count,
-                               const struct sbx_call *call, json_t **ret_told, struct sbx_error *err) {
-        json_t *missing, *name;
-        size_t i;
-        int r = portable && count == 1 ? read_state(guest, parts[0], err) : -ENOTSUP;
-
-        if (r < 0)
-                return r;
-        pthread_mutex_lock(&lock);
-        counts.restored++;
-        pthread_mutex_unlock(&lock);
-        missing = unsaved_of(guest);
-        json_array_foreach (missing, i, name)
-                for (size_t at = 0; at < json_array_size(guest->names); at++)
-                        if (json_equal(json_array_get(guest->names, at), json_object_get(name, "name")))
-                                json_array_remove(guest->names, at--);
-        *ret_told = json_pack("{s:o}", "missing", missing);
-        return 0;
 }
 
 bool sbx_guest_alive(const struct sbx_guest_process *guest) {
         bool alive;
 
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake.lock);
         alive = guest->alive;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake.lock);
         return alive;
 }
 
 static void die(struct sbx_guest_process *guest) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake.lock);
         guest->alive = false;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake.lock);
 }
 
 struct sbx_bytes sbx_guest_report(const struct sbx_guest_process *guest) {
@@ -531,12 +228,12 @@ const json_t *sbx_guest_names(const struct sbx_guest_process *guest) {
 }
 
 int sbx_guest_limit(struct sbx_guest_process *guest, const struct sbx_limits *limits, struct sbx_error *err) {
-        if (limit_answer < 0)
-                return sbx_error_set(err, limit_answer, "fake", NULL, "no limits here");
-        pthread_mutex_lock(&lock);
-        counts.limits_set++;
-        counts.last_limit_bytes = limits->memory_bytes;
-        pthread_mutex_unlock(&lock);
+        if (fake.limit_answer < 0)
+                return sbx_error_set(err, fake.limit_answer, "fake", NULL, "no limits here");
+        pthread_mutex_lock(&fake.lock);
+        fake.counts.limits_set++;
+        fake.counts.last_limit_bytes = limits->memory_bytes;
+        pthread_mutex_unlock(&fake.lock);
         return 0;
 }
 
@@ -682,17 +379,17 @@ int sbx_guest_execute(struct sbx_guest_process *guest, const struct sbx_guest_ex
                 snprintf(argument, sizeof(argument), "%.*s", (int)(execution->code.size - length - 1),
                          (const char *)execution->code.data + length + 1);
         }
-        pthread_mutex_lock(&lock);
-        counts.last_soft_bytes = execution->memory_bytes;
-        counts.last_timeout_ms = (execution->deadline_ns - now + SBX_NS_PER_S / 4) / SBX_NS_PER_MS / 500 * 500;
-        if (strcmp(word, "vanish") == 0 && counts.started == 1)
+        pthread_mutex_lock(&fake.lock);
+        fake.counts.last_soft_bytes = execution->memory_bytes;
+        fake.counts.last_timeout_ms = (execution->deadline_ns - now + SBX_NS_PER_S / 4) / SBX_NS_PER_MS / 500 * 500;
+        if (strcmp(word, "vanish") == 0 && fake.counts.started == 1)
                 guest->alive = false;
         r = guest->alive ? 0 : -ESRCH;
-        if (r == 0 && families && another_runs_locked(guest))
-                counts.twins++;
+        if (r == 0 && fake.families && another_runs_locked(guest))
+                fake.counts.twins++;
         if (r == 0)
                 guest->frozen = false;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake.lock);
         if (r < 0)
                 return sbx_error_set(err, r, "fake", NULL, "the guest is dead");
         guest->executions++;
