@@ -105,6 +105,7 @@ static int destroy_stored(struct sbx_sessions *sessions, const char *principal, 
 
 int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, const char *id, struct sbx_error *err) {
         struct sbx_session *session, *unneeded = NULL;
+        struct sbx_call call = store_call();
         bool known;
         int r;
 
@@ -118,6 +119,8 @@ int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, c
                 session->destroyed = true;
                 if (sbx_session_end_locked(session))
                         unneeded = session;
+                else if (session->keeping) /* soon done: what it stored goes with the session, before this returns */
+                        (void)sbx_turn_wait_end_locked(session, &call, NULL);
         }
         pthread_mutex_unlock(&sessions->lock);
         if (unneeded != NULL)

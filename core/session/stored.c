@@ -18,21 +18,52 @@ static bool runs_here(struct sbx_sessions *sessions, const char *principal, cons
         return session != NULL && session->isolation != NULL;
 }
 
+/* Those that were destroyed while they executed: they are stored until that has ended. [[principal, id]] */
+static json_t *destroyed_ones(struct sbx_sessions *sessions) {
+        json_t *list = json_array();
+        bool complete = list != NULL;
+
+        SBX_LOCKED(&sessions->lock);
+        for (const struct sbx_session *at = sessions->ending; at != NULL; at = at->next)
+                if (at->destroyed)
+                        complete = json_array_append_new(list, json_pack("[s, s]", at->principal, at->id)) == 0 &&
+                                   complete;
+        if (!complete)
+                json_decref(steal_pointer(list));
+        return list;
+}
+
+static bool is_among(const json_t *list, const char *principal, const char *id) {
+        const json_t *one;
+        size_t i;
+
+        json_array_foreach ((json_t *)list, i, one) {
+                if (strcmp(json_string_value(json_array_get(one, 0)), principal) == 0 &&
+                    strcmp(json_string_value(json_array_get(one, 1)), id) == 0)
+                        return true;
+        }
+        return false;
+}
+
 int sbx_sessions_stored(struct sbx_sessions *sessions, const char *principal, const struct sbx_call *call, json_t **ret,
                         struct sbx_error *err) {
-        _cleanup_json_ json_t *list = NULL;
+        _cleanup_json_ json_t *destroyed = destroyed_ones(sessions), *all = NULL, *list = json_array();
         json_t *entry;
         size_t i;
-        int r = sbx_vaults_list(sessions->vaults, principal, call, &list, err);
+        int r = destroyed != NULL && list != NULL ? sbx_vaults_list(sessions->vaults, principal, call, &all, err)
+                                                  : SBX_NOMEM(err, ORIGIN);
 
         if (r < 0)
                 return r;
-        json_array_foreach (list, i, entry) {
+        json_array_foreach (all, i, entry) {
                 const char *owner = json_string_value(json_object_get(entry, "principal"));
                 const char *id = json_string_value(json_object_get(entry, "id"));
                 bool running = owner != NULL && id != NULL && runs_here(sessions, owner, id);
 
-                if (json_object_set_new(entry, "running", json_boolean(running)) < 0)
+                if (!running && owner != NULL && id != NULL && is_among(destroyed, owner, id))
+                        continue;
+                if (json_object_set_new(entry, "running", json_boolean(running)) < 0 ||
+                    json_array_append(list, entry) < 0)
                         return SBX_NOMEM(err, ORIGIN);
         }
         *ret = steal_pointer(list);

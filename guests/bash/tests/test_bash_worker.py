@@ -333,7 +333,8 @@ class InterruptTest(BashTest):
         self.assertEqual(self.out("echo $n"), "20\n")
 
     def test_trap_of_the_code_runs(self):
-        self.assertIn("int\n", self.interrupted("trap 'echo int' INT; while :; do sleep 0.01; done")["stdout"])
+        code = "trap 'echo int' INT; echo begun; while :; do sleep 0.01; done"
+        self.assertIn("int\n", self.interrupted(code, begun=b"begun\n")["stdout"])
 
 
 class VariablesTest(BashTest):

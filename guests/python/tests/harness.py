@@ -225,11 +225,27 @@ class Guest:
                 pid = int(file.read().split()[0])
         return pid
 
-    def run_interrupted(self, code, after=0.5, every=0.2, seconds=WAIT_SECONDS, **header):
-        """Runs code, interrupts it after a while, and again until it ends."""
+    def has_printed(self, wanted, seconds):
+        """Whether standard output of what runs has ``wanted`` in it within ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.read_pipes()
+            if wanted in bytes(self.pipes[self.out]) + b"".join(f[2] for f in self.frames if f[0] == STDOUT):
+                return True
+            try:
+                self.frames.append(self.wait(0.02))
+            except TimeoutError:
+                pass
+        return False
+
+    def run_interrupted(self, code, after=0.5, every=0.2, seconds=WAIT_SECONDS, begun=None, **header):
+        """Runs code, interrupts it after a while, or once it has printed ``begun``, and again until it ends."""
         self.start(code, **header)
         deadline = time.monotonic() + seconds
         wait = after
+        if begun is not None:
+            assert self.has_printed(begun, seconds), self.frames
+            wait = 0
         while time.monotonic() < deadline:
             try:
                 result, blob = self.result(wait)
