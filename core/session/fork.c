@@ -98,15 +98,18 @@ static int take_named(struct sbx_session *origin, struct fork *fork, const struc
 /* A copy that runs beside the other guest; not every backend has such. */
 static int copy_beside(const struct sbx_session *branch, struct sbx_guest_process *guest, const struct sbx_call *call,
                        struct beginning *beginning) {
-        struct sbx_error ignored = {0};
+        struct sbx_error problem = {0};
         char label[SBX_SESSION_LABEL_SIZE];
         struct sbx_guest_spec spec;
         int r;
 
         sbx_session_describe(branch, branch->memory_limit_bytes, label, &spec);
-        r = sbx_guest_fork(guest, &spec, call, &beginning->guest, &ignored);
+        r = sbx_guest_fork(guest, &spec, call, &beginning->guest, &problem);
         if (r == 0)
                 beginning->mechanism = sbx_copies_mechanism(branch);
+        else
+                sbx_log(branch->owner->logger, SBX_LOG_DEBUG, "session '%s' begins from parts: %s", branch->id,
+                        problem.message);
         return r;
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "family.h"
+#include "process_image.h"
 #include "syscalls.h"
 #include "util.h"
 
@@ -64,6 +64,8 @@ struct local_guest *family_add(struct family *family) {
 }
 
 static void free_family(struct family *family) {
+        process_images_forget(family);
+        process_image_unref(family->local, family->origin);
         if (family->zygote != NULL) {
                 zygote_release(family->zygote, family->id);
                 zygote_unref(family->zygote);
@@ -91,6 +93,7 @@ void family_leave(struct local_guest *guest) {
                 }
         last = family->members == NULL;
         pthread_mutex_unlock(&family->lock);
+        process_image_unref(family->local, guest->image);
         close_fd(&guest->exit_poll);
         close_fd(&guest->control);
         close_fd(&guest->copies);
@@ -204,7 +207,8 @@ int family_limit_locked(struct family *family, struct sbx_error *err) {
                         limits = at->limits;
         }
         if (limits.memory_bytes > 0)
-                limits.memory_bytes = at_least_used(family, limits.memory_bytes + kept_bytes);
+                limits.memory_bytes =
+                        at_least_used(family, limits.memory_bytes + kept_bytes + process_images_bytes(family));
         if (limits.pids_max > 0 && (waiting > 0 || family->deaths >= 0))
                 limits.pids_max += waiting + OWN_PROCESSES;
         return cgroup_limit(family->cgroup, &limits, err);

@@ -12,6 +12,7 @@
 #include "local.h"
 
 struct family;
+struct process_image;
 
 #define FIRST_PROCESS (-1) /* of the family */
 #define NO_PROCESS (-2)    /* not yet */
@@ -22,7 +23,8 @@ struct local_guest {
                         */
         int control;   /* a duplicate of what the core has; -1 likewise */
         int copies;    /* to the worker: requests for copies, and their answers; -1 likewise */
-        atomic_int pidfd; /* the process that it is, FIRST_PROCESS, NO_PROCESS */
+        struct process_image *image; /* the last that it wrote; of whoever has the guest to itself */
+        atomic_int pidfd;            /* the process that it is, FIRST_PROCESS, NO_PROCESS */
 
         /* Under the family's lock. */
         struct local_guest *next;
@@ -30,7 +32,7 @@ struct local_guest {
         uint64_t kept_bytes; /* while it waits: memory that it may hold for itself */
         pid_t inner_pid;     /* of its process, as the guest says */
         bool waits, killed;
-        bool asked; /* somebody waits for its answer on `copies` */
+        bool asked;    /* somebody waits for its answer on `copies` */
         int exit_code; /* INT32_MIN: unknown */
 };
 
@@ -38,6 +40,8 @@ struct family {
         struct local *local;
         struct zygote_process *zygote;
         struct sbx_cgroup *cgroup;
+        struct process_image *origin;     /* what its first process began as; NULL: as nothing */
+        struct process_image *images;     /* of its members (process_image.h) */
         uint64_t id;                      /* the zygote's number for it */
         int first_pidfd;                  /* its first process */
         char *report;                     /* of isolation */

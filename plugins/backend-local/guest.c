@@ -6,6 +6,8 @@
 #include <stdio.h>
 
 #include "family.h"
+#include "guest_start.h"
+#include "process_image.h"
 #include "syscalls.h"
 #include "util.h"
 
@@ -25,15 +27,25 @@ static int spawn(struct family *family, const struct zygote_request *request, co
         if (r < 0)
                 return r;
         full.cgroup_kind = entry.kind;
+        full.has_image = family->origin != NULL;
         for (int i = 0; i < ZYGOTE_SPAWN_FDS; i++)
                 fds[count++] = streams->theirs[i];
-        for (int i = 0; i < entry.count && count < ZYGOTE_FDS_MAX; i++)
+        for (int i = 0; i < entry.count && count < ZYGOTE_FDS_MAX - 1; i++)
                 fds[count++] = entry.fds[i];
+        if (family->origin != NULL)
+                fds[count++] = family->origin->fd;
         return zygote_spawn(family->zygote, &full, fds, count, call, &family->first_pidfd, err);
 }
 
 static int spawn_somewhere(struct family *family, const struct zygote_request *request, const struct streams *streams,
                            const struct sbx_call *call, struct sbx_error *err) {
+        if (family->origin != NULL) {
+                int r = spawn(family, request, streams, call, err);
+
+                return r != -EPIPE ? r
+                                   : sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, NULL,
+                                                   "the zygote that the session's process comes from is gone");
+        }
         for (int i = 0; i < STARTS_MAX; i++) {
                 int r = zygote_get(family->local, call, &family->zygote, err);
 
@@ -108,9 +120,12 @@ static int make_place(struct family *family, const char *label, const struct cgr
         return r == 0 ? cgroup_create(family->local->cgroups, label, limits, &family->cgroup, err) : r;
 }
 
-static int start(struct local_guest *guest, enum local_runtime runtime, const struct sbx_guest_spec *spec,
-                 const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err) {
-        __attribute__((cleanup(streams_close))) struct streams streams = NO_STREAMS;
+static bool may_be_copied(const struct local *local, enum local_runtime runtime) {
+        return local->options.isolation == JAIL_NAMESPACES && runtime == LOCAL_PYTHON;
+}
+
+int local_guest_lock_down(struct local_guest *guest, enum local_runtime runtime, const struct sbx_guest_spec *spec,
+                          struct streams *streams, const struct sbx_call *call, struct sbx_error *err) {
         struct family *family = guest->family;
         struct local *local = family->local;
         struct cgroup_limits limits = limits_for_spec(local, &spec->limits);
@@ -122,23 +137,29 @@ static int start(struct local_guest *guest, enum local_runtime runtime, const st
                 .cpu_percent = limits.cpu_percent,
                 .runtime = runtime,
         };
-        bool copies = local->options.isolation == JAIL_NAMESPACES && runtime == LOCAL_PYTHON;
         int r = make_place(family, spec->label, &limits, err);
 
         guest->limits = limits;
         /* The cgroup counts, and knows of copies; the wall behind it leaves room for them. */
-        if (copies && limits.pids_max > 0 && local->pids_counted)
+        if (may_be_copied(local, runtime) && limits.pids_max > 0 && local->pids_counted)
                 request.pids_max += COPIES_MAX;
         memcpy(request.scratch, family->scratch, sizeof(request.scratch));
         if (r == 0)
-                r = streams_open(&streams, false, err);
+                r = streams_open(streams, false, err);
         if (r == 0)
-                r = spawn_somewhere(family, &request, &streams, call, err);
+                r = spawn_somewhere(family, &request, streams, call, err);
         for (int i = 0; i < STREAM_COUNT; i++)
-                close_fd(&streams.theirs[i]);
-        if (r == 0)
-                r = make_report(family, streams.ours[STREAM_REPORT], &limits, call, err);
-        return r == 0 ? streams_hand_over(&streams, guest, copies, ret_guest, err) : r;
+                close_fd(&streams->theirs[i]);
+        return r == 0 ? make_report(family, streams->ours[STREAM_REPORT], &limits, call, err) : r;
+}
+
+static int start(struct local_guest *guest, enum local_runtime runtime, const struct sbx_guest_spec *spec,
+                 const struct sbx_call *call, struct sbx_guest *ret_guest, struct sbx_error *err) {
+        __attribute__((cleanup(streams_close))) struct streams streams = NO_STREAMS;
+        int r = local_guest_lock_down(guest, runtime, spec, &streams, call, err);
+
+        return r == 0 ? streams_hand_over(&streams, guest, may_be_copied(guest->family->local, runtime), ret_guest, err)
+                      : r;
 }
 
 int local_guest_start(void *instance, const struct sbx_guest_spec *spec, const struct sbx_call *call,

@@ -33,6 +33,9 @@ struct local {
         pthread_mutex_t versions_lock; /* protects `versions`, and is held while one is asked for */
         char versions[LOCAL_RUNTIME_COUNT][VERSION_MAX];
 
+        pthread_mutex_t images_lock; /* protects `last_image` and what process_image.h says */
+        uint64_t last_image;
+
         pthread_mutex_t lock;          /* protects `zygote` and `started` */
         struct zygote_process *zygote; /* the current one; NULL: to be started at the next request */
         bool started;

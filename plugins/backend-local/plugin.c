@@ -11,10 +11,12 @@ static int open_instance(const struct sbx_host *host, void **ret_instance, struc
                 return sbx_error_set(err, -ENOMEM, LOCAL_ORIGIN, NULL, "out of memory");
         memcpy(&local->host, host, host->struct_size < sizeof(local->host) ? host->struct_size : sizeof(local->host));
         pthread_mutex_init(&local->lock, NULL);
+        pthread_mutex_init(&local->images_lock, NULL);
         pthread_mutex_init(&local->versions_lock, NULL);
         r = local_options_read(host, &local->options, err);
         if (r < 0) {
                 pthread_mutex_destroy(&local->lock);
+                pthread_mutex_destroy(&local->images_lock);
                 pthread_mutex_destroy(&local->versions_lock);
                 free(local);
                 return r;
@@ -61,6 +63,7 @@ static void close_instance(void *instance) {
         local_stop(local);
         local_options_free(&local->options);
         pthread_mutex_destroy(&local->lock);
+        pthread_mutex_destroy(&local->images_lock);
         pthread_mutex_destroy(&local->versions_lock);
         free(local);
 }

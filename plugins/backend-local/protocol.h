@@ -11,7 +11,7 @@
 #define ZYGOTE_CONFIG_FD 4
 
 enum zygote_request_type {
-        ZYGOTE_SPAWN = 1, /* + control, stdout, stderr, report, copies, cgroup entry; answer: SPAWNED or FAILED */
+        ZYGOTE_SPAWN = 1, /* + control, stdout, stderr, report, copies, cgroup entry, image; answer: SPAWNED or FAILED */
         ZYGOTE_STATUS = 2,  /* answer: STATUS of a guest that is dead */
         ZYGOTE_RELEASE = 3, /* the server is done with a dead guest: reaps it; no answer */
         ZYGOTE_FILTER = 5,  /* + a memfd with the system call filter; first of all, if guests get one; no answer */
@@ -42,7 +42,7 @@ struct zygote_request {
         uint32_t pids_max;
         uint32_t cpu_percent;
         uint32_t runtime; /* enum local_runtime */
-        uint32_t reserved;
+        uint32_t has_image; /* 1: the last descriptor is one, and the guest goes on as what it tells */
         char scratch[ZYGOTE_SCRATCH_MAX]; /* without a mount namespace: the guest's own directory; else "" */
 };
 
@@ -70,14 +70,19 @@ void zygote_reply_failure(uint64_t id, const struct sbx_error *err); /* ZYGOTE_F
  * code: it can lie about its own session, and about nothing else. */
 #define FRAME_COPY 0x0d
 /* {"directories": [paths], "max_bytes": n, "max_files": n}: what is kept of files with a copy. */
-/* Of the copy: control, stdout, stderr, copies. And `deaths`, for process 1 when the guest moves off it. */
+/* And "image": number, for an image of the process instead of a copy (zygote_image.h), unless it has not changed since it
+ * wrote the one of that number; 0: there is none.
+ * Of the copy: control, stdout, stderr, copies. And `deaths`, for process 1 when the guest moves off it. With an image the
+ * last one is the file for it, and the others but numbers for the streams of the guest that it becomes. */
 #define GUEST_COPY_FDS 5
 
 /* An answer: one byte, a pid as the guest sees it (u32, little endian), a size in bytes (u64), then text to the end. */
 #define GUEST_COPY_HEADER 13
 #define GUEST_COPY_TEXT_MAX 512
 enum guest_copy_answer {
-        GUEST_COPY_DONE = 'd',    /* of the original: it goes on. Of the copy: it waits; size: of the files it keeps */
+        GUEST_COPY_DONE = 'd',    /* of the original: it goes on; size: of the image. Of the copy: it waits; size: of the files
+                                   * that it keeps */
+        GUEST_COPY_SAME = 's',    /* it is what it was when it wrote the image of that number */
         GUEST_COPY_BUSY = 'b',    /* it can't be copied as it is; text: why */
         GUEST_COPY_FAILED = 'f',  /* text: what */
         GUEST_COPY_THAWED = 't',  /* the copy got its first request, and runs */
@@ -89,3 +94,4 @@ struct zygote_death {
         int32_t code; /* 0..255, or -signal */
 };
 #define ZYGOTE_FROZEN_NAME "sbx-frozen" /* of a copy's process, until it runs */
+#define ZYGOTE_IMAGE_NAME "sbx-image"   /* of the memfd */

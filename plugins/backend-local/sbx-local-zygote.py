@@ -42,6 +42,8 @@ class ForkHooks:
 def load(path):
     library = ctypes.PyDLL(path)
     library.sbx_zygote_copy.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    library.sbx_zygote_image.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
+    library.sbx_zygote_image.restype = ctypes.c_int64
     for name in ("preload", "serve", "scratch", "thaw"):
         getattr(library, f"sbx_zygote_{name}").argtypes = [ctypes.c_void_p]
     library.sbx_zygote_settle.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
@@ -64,6 +66,9 @@ class CopyMaker:
 
     def copy(self, deaths_fd):
         return self.library.sbx_zygote_copy(self.zygote, deaths_fd)
+
+    def image(self, image_fd, streams):
+        return self.library.sbx_zygote_image(self.zygote, image_fd, (ctypes.c_int * len(streams))(*streams))
 
     def thaw(self):
         self.library.sbx_zygote_thaw(self.zygote)

@@ -12,10 +12,6 @@
 #include "util.h"
 #include "zygote_internal.h"
 
-#define GUEST_CONTROL_FD 3
-#define GUEST_REPORT_FD 4
-#define GUEST_COPIES_FD 5
-#define GUEST_FDS_END 6
 #define MOVED_FDS_START 16
 
 /* Control groups of version 1: a process enters by itself, while it has one thread and did nothing yet. */
@@ -32,10 +28,10 @@ static int enter_cgroup(const struct zygote_spawn *spawn, struct sbx_error *err)
         return 0;
 }
 
-/* 0: /dev/null, as in the zygote; 1, 2: pipes; 3: control; 4: report; 5: copies. Nothing else stays open. */
+/* 0: /dev/null, as in the zygote; 1, 2: pipes; 3: control; 4: report; 5: copies; 6: image. Nothing else stays open. */
 static int arrange_fds(const struct zygote_spawn *spawn, struct sbx_error *err) {
         static const int targets[ZYGOTE_SPAWN_FDS] = {GUEST_CONTROL_FD, 1, 2, GUEST_REPORT_FD, GUEST_COPIES_FD};
-        int moved[ZYGOTE_SPAWN_FDS];
+        int moved[ZYGOTE_SPAWN_FDS], moved_image;
 
         for (int i = 0; i < ZYGOTE_SPAWN_FDS; i++) {
                 moved[i] = fcntl(spawn->fds[i], F_DUPFD_CLOEXEC, MOVED_FDS_START);
@@ -45,7 +41,12 @@ static int arrange_fds(const struct zygote_spawn *spawn, struct sbx_error *err) 
         for (int i = 0; i < ZYGOTE_SPAWN_FDS; i++)
                 if (dup3(moved[i], targets[i], targets[i] > 2 ? O_CLOEXEC : 0) < 0)
                         return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "descriptors: %s", strerror(errno));
-        if (sys_close_range(GUEST_FDS_END, ~0u) < 0)
+        if (spawn->image_fd >= 0) {
+                moved_image = fcntl(spawn->image_fd, F_DUPFD_CLOEXEC, MOVED_FDS_START);
+                if (moved_image < 0 || dup3(moved_image, GUEST_IMAGE_FD, O_CLOEXEC) < 0)
+                        return sbx_error_set(err, -errno, LOCAL_ORIGIN, NULL, "descriptors: %s", strerror(errno));
+        }
+        if (sys_close_range(spawn->image_fd >= 0 ? GUEST_IMAGE_FD + 1 : GUEST_IMAGE_FD, ~0u) < 0)
                 return sbx_error_set(err, -errno, LOCAL_ORIGIN, "Linux 5.13 or later is needed", "close_range: %s",
                                      strerror(errno));
         return 0;
@@ -97,7 +98,8 @@ static void run_guest(struct zygote *zygote, const struct zygote_spawn *spawn) {
                 _exit(1);
         }
         close(GUEST_REPORT_FD);
-        zygote->after_fork_child();
+        if (spawn->image_fd < 0) /* else the original's were called */
+                zygote->after_fork_child();
         zygote->runtime = spawn->request->runtime;
         zygote->memory_bytes = spawn->request->memory_bytes;
         prctl(PR_GET_NAME, zygote->name, 0, 0, 0);

@@ -41,14 +41,14 @@ static bool is_needed(uintptr_t start, uintptr_t end) {
         return false;
 }
 
-/* A line of /proc/self/maps: memory of this process's own, which no file stands behind. */
+/* A line of /proc/self/maps: memory of this process's own, which no file stands behind but an image. */
 static bool is_private_memory(const char *line, uintptr_t *ret_start, uintptr_t *ret_end) {
         char mode[5] = "";
         uint64_t inode = 1;
 
         return sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*x %*x:%*x %" SCNu64, ret_start, ret_end, mode, &inode) ==
                        4 &&
-               strcmp(mode, "rw-p") == 0 && inode == 0;
+               strcmp(mode, "rw-p") == 0 && (inode == 0 || strstr(line, "/memfd:" ZYGOTE_IMAGE_NAME) != NULL);
 }
 
 struct memory_range {

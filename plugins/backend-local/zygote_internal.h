@@ -44,12 +44,19 @@ struct zygote {
         char name[16];                    /* of its process, as the kernel shows it */
 };
 
+/* What a guest has open. */
+#define GUEST_CONTROL_FD 3
+#define GUEST_REPORT_FD 4
+#define GUEST_COPIES_FD 5
+#define GUEST_IMAGE_FD 6
+
 /* ---- zygote_clone.c */
 
 struct zygote_spawn {
         const struct zygote_request *request;
         int fds[ZYGOTE_FDS_MAX]; /* control, stdout, stderr, report, copies, cgroup entry */
         int fd_count;
+        int image_fd; /* -1: none */
 };
 /* In the zygote: 1, `*ret_pid` and `*ret_pidfd`, or a negative errno. In the guest: 0, after locking down; on a
  * failure there it reports and exits. */

@@ -16,7 +16,7 @@
 #include "scratch.h"
 #include "syscalls.h"
 #include "util.h"
-#include "zygote_internal.h"
+#include "zygote_image.h"
 
 #define IDLE_MS 20 /* without a request: time to import modules */
 #define PAUSE_MS 1 /* the same: time to make namespaces */
@@ -51,12 +51,15 @@ static int receive(struct zygote_request *request, struct zygote_spawn *spawn) {
                 return n < 0 ? -errno : 0;
         spawn->request = request;
         spawn->fd_count = 0;
+        spawn->image_fd = -1;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c))
                 if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
                         spawn->fd_count = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
                         memcpy(spawn->fds, CMSG_DATA(c), (size_t)spawn->fd_count * sizeof(int));
                 }
         request->scratch[sizeof(request->scratch) - 1] = '\0';
+        if (request->has_image != 0 && spawn->fd_count > ZYGOTE_SPAWN_FDS)
+                spawn->image_fd = spawn->fds[--spawn->fd_count];
         return n == sizeof(*request) && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 ? 1 : -EBADMSG;
 }
 
@@ -299,7 +302,10 @@ int sbx_zygote_serve(struct zygote *zygote) {
                         end(zygote);
                 if (request.type == ZYGOTE_SPAWN && handle_spawn(zygote, &spawn) == 0) {
                         forget(zygote);
-                        return ZYGOTE_SOCKET_FD;
+                        if (spawn.image_fd >= 0)
+                                zygote_become(
+                                        &(struct guest_fds){GUEST_CONTROL_FD, 1, 2, GUEST_COPIES_FD, GUEST_IMAGE_FD});
+                        return GUEST_CONTROL_FD;
                 }
                 if (request.type == ZYGOTE_STATUS || request.type == ZYGOTE_REAP)
                         handle_status(zygote, &request, request.type == ZYGOTE_REAP);
@@ -307,6 +313,8 @@ int sbx_zygote_serve(struct zygote *zygote) {
                         handle_release(zygote, request.id);
                 for (int i = 0; i < spawn.fd_count; i++)
                         close(spawn.fds[i]);
+                if (spawn.image_fd >= 0)
+                        close(spawn.image_fd);
         }
 }
 

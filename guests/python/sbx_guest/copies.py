@@ -19,8 +19,9 @@ from .processes import has_others
 from .session import reseed
 
 ORIGINAL, COPY, MOVED = 0, 1, 2  # what the maker of copies answers, in which process
-_DONE, _BUSY, _FAILED, _THAWED = b"d", b"b", b"f", b"t"
+_DONE, _SAME, _BUSY, _FAILED, _THAWED = b"d", b"s", b"b", b"f", b"t"
 _CONTROL, _STDOUT, _STDERR, _COPIES, _DEATHS = range(5)
+_IMAGE = _DEATHS  # what the last one is, when an image is asked for
 _FDS = 5
 _TEXT_MAX = 500
 
@@ -80,26 +81,29 @@ class _Frozen:
 
 
 class Copies:
-    """``maker``: `fd`, the socket that requests and answers go over; `copy(deaths_fd)`, `thaw()`."""
+    """``maker``: `fd`, the socket that requests and answers go over; `copy(deaths_fd)`, `image(fd, streams)`, `thaw()`."""
 
     def __init__(self, session, maker):
         self._session = session
         self._maker = maker
         self._socket = socket(AF_UNIX, SOCK_SEQPACKET, 0, maker.fd)
         self.frozen = None
+        self._image = None  # (number of the last image, what had been served then)
 
     def close(self):
         """In a process that the session's code forked."""
         self._socket.close()
 
-    def make(self, payload):
-        """Answers the frame `copy`."""
+    def make(self, payload, served):
+        """Answers the frame `copy`. ``served``: how many requests could have changed this process."""
         request = jsontext.loads(payload)
         fds = self._receive()
         collects = gc.isenabled()
         gc.disable()  # destructors of the session's code have nothing to do here
         try:
-            if len(fds) == _FDS:
+            if len(fds) == _FDS and "image" in request:
+                self._write_image(request, fds, served)
+            elif len(fds) == _FDS:
                 self._make(request, fds)
         except (Busy, TooMuch) as error:
             self._tell(_BUSY, str(error))
@@ -134,6 +138,25 @@ class Copies:
         if role == MOVED:
             self._session.moved()
         self._tell(_DONE)
+
+    def _write_image(self, request, fds, served):
+        """Writes this process down, for another guest to go on as. In that one it is what a copy is."""
+        if self._image == (request["image"], served):
+            self._tell(_SAME)
+            return
+        waiting = self.frozen or self._look(request, fds)
+        number = request["next"]
+        self._image = number, served
+        done = self._maker.image(fds[_IMAGE], fds[:_IMAGE])
+        if done == COPY:
+            self._image = None
+            self._session.memory.moved()
+            self._become_copy(fds, waiting)
+            return
+        if done < 0:
+            self._image = None
+            raise OSError(-done, os.strerror(-done))
+        self._tell(_DONE, size=done)
 
     def _look(self, request, fds):
         """What a copy takes up again. Busy, TooMuch: there can be none."""

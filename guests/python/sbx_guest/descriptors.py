@@ -15,7 +15,7 @@ class Busy(Exception):
 
 
 class _File:
-    """A regular file or a directory, as it is open."""
+    """A regular file, a directory or a device, as it is open."""
 
     __slots__ = ("content", "fd", "flags", "inheritable", "mode", "offset", "path")
 
@@ -109,7 +109,7 @@ class Descriptors:
             index = own.get((found.st_dev, found.st_ino))
             if index is not None:
                 self._streams.append((fd, index, os.get_inheritable(fd)))
-            elif fd not in ignored and not stat.S_ISCHR(found.st_mode):  # devices have no state of their own here
+            elif fd not in ignored and (fd > 0 or not stat.S_ISCHR(found.st_mode)):
                 self._add(fd, found, directories)
 
     def _add(self, fd, found, directories):
@@ -120,7 +120,7 @@ class Descriptors:
             raise Busy(f"an open pipe (descriptor {fd})")
         if target.startswith("/memfd:"):
             raise Busy(f"an open memfd (descriptor {fd})")
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode) or stat.S_ISCHR(found.st_mode)):
             raise Busy(f"an open {target.partition(':')[2].strip('[]') or 'descriptor'} (descriptor {fd})")
         path = target
         try:

@@ -64,7 +64,7 @@ class Worker(StateRequests, Requests):
             from .copies import Copies
 
             session.copies = Copies(session, session.copy_maker)
-        session.copies.make(payload)
+        session.copies.make(payload, self.served)
         self.waits = session.copies.frozen is not None
 
     def _wake(self):

@@ -34,6 +34,11 @@ class MemoryLimit:
         self._wanted = memory_bytes
         self._set(memory_bytes)
 
+    def moved(self):
+        """In another process, whose limits are what the host gave it."""
+        soft, self._hard = getrlimit(RLIMIT_DATA)
+        self._current = 0 if soft == self._hard else soft
+
     def _set(self, memory_bytes):
         if memory_bytes == self._current:
             return

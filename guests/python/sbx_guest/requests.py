@@ -32,6 +32,7 @@ class Requests:
     while the host has the answer already; and ``_greeted_again``, if its sessions can be forked or restored.
     """
 
+    served = 0  # requests that may have changed the session
     waits = False  # it is a copy of another process, which nobody asked for anything yet
 
     def loop(self):
@@ -56,6 +57,7 @@ class Requests:
             return True
         if self.waits:
             self._wake()
+        self.served += 1
         answer, blob = self._handlers[kind](payload)
         frame = payload = None
         if answer is None:

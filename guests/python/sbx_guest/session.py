@@ -71,8 +71,8 @@ class Session:
     def moved(self):
         """The session goes on in another process, or this is a copy of it."""
         self._pid = os.getpid()
-        self.is_init = False
-        self.has_init = True
+        self.is_init = self._pid == 1
+        self.has_init = not self.is_init
         self.forked = False
 
     def _add_builtins(self):

@@ -11,46 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fake_host.h"
+#include "suite.h"
 
 #define MARK "sbx-copies-mark" /* in command lines of what guests start */
-
-struct suite {
-        const char *root;
-        int count, failed;
-        struct fake_host fake;
-};
-
-SBX_PRINTF(3, 4)
-static bool check(struct suite *suite, bool good, const char *format, ...) {
-        va_list args;
-
-        suite->count++;
-        suite->failed += !good;
-        printf("%s %d - ", good ? "ok" : "not ok", suite->count);
-        va_start(args, format);
-        vprintf(format, args);
-        va_end(args);
-        printf("\n");
-        fflush(stdout);
-        return good;
-}
-
-static void skip(struct suite *suite, const char *what, const char *why) {
-        suite->count++;
-        printf("ok %d - %s # SKIP %s\n", suite->count, what, why);
-}
-
-static int count_fds(void) {
-        DIR *directory = opendir("/proc/self/fd");
-        int count = 0;
-
-        while (directory != NULL && readdir(directory) != NULL)
-                count++;
-        if (directory != NULL)
-                closedir(directory);
-        return count;
-}
 
 /* Processes of this machine with the mark of this run in their command line. */
 static void make_mark(char mark[64]) {
@@ -81,73 +44,6 @@ static int count_marked(void) {
         if (proc != NULL)
                 closedir(proc);
         return count;
-}
-
-static bool open_suite(struct suite *suite, char **settings, size_t count) {
-        struct sbx_error err = {0};
-        int r;
-
-        suite->fake = (struct fake_host){.library = NULL};
-        r = fake_open(&suite->fake, suite->root, settings, count, &err);
-        if (r == 0)
-                r = suite->fake.plugin->start(suite->fake.instance, NULL, &err);
-        return check(suite, r == 0, "the backend starts %s", err.message);
-}
-
-static void close_suite(struct suite *suite) {
-        suite->fake.plugin->stop(suite->fake.instance);
-        fake_close(&suite->fake);
-}
-
-static bool begin(struct suite *suite, struct sbx_guest *guest) {
-        struct sbx_error err = {0};
-
-        if (fake_start(&suite->fake, guest, &err) == 0 && fake_greet(guest) == 0)
-                return true;
-        return check(suite, false, "a guest starts: %s (%s)", err.message, err.hint);
-}
-
-static bool freeze(struct suite *suite, const struct sbx_guest *guest, struct sbx_guest *copy) {
-        struct sbx_error err = {0};
-
-        return fake_fork(&suite->fake, guest, true, copy, &err) == 0 ||
-               check(suite, false, "a guest is copied: %s", err.message);
-}
-
-/* Runs code; whether what it printed is `wanted` (NULL: anything). */
-static bool says(const struct sbx_guest *guest, const char *code, const char *wanted) {
-        struct fake_output *output = calloc(1, sizeof(*output));
-        bool good = output != NULL && fake_exec(guest, code, output, NULL) == 0 &&
-                    (wanted == NULL || strcmp(output->text, wanted) == 0);
-
-        if (!good && output != NULL)
-                printf("# printed \"%s\"\n", output->text);
-        free(output);
-        return good;
-}
-
-static void end(struct suite *suite, struct sbx_guest *guest) {
-        fake_end(&suite->fake, guest);
-}
-
-static bool is_dead(const struct sbx_guest *guest, int timeout_ms) {
-        struct pollfd death = {guest->exit_fd, POLLIN, 0};
-
-        return poll(&death, 1, timeout_ms) == 1;
-}
-
-static struct sbx_guest_usage usage_of(struct suite *suite, const struct sbx_guest *guest) {
-        struct sbx_guest_usage usage = {.struct_size = sizeof(usage)};
-
-        suite->fake.ops->guest_usage(suite->fake.instance, guest->handle, &usage, NULL);
-        return usage;
-}
-
-static bool is_counted(const struct sbx_guest *guest, const char *layer) {
-        char text[64];
-
-        snprintf(text, sizeof(text), "\"name\":\"%s\",\"state\":\"applied\"", layer);
-        return memmem(guest->report.data, guest->report.size, text, strlen(text)) != NULL;
 }
 
 /* ---- lives */
@@ -596,16 +492,11 @@ static void test_refusals(struct suite *suite) {
         struct sbx_guest guest, copy;
         struct sbx_error err = {0};
 
-        if (begin(suite, &guest)) {
-                check(suite, fake_fork(&suite->fake, &guest, false, &copy, &err) == -ENOTSUP && err.message[0] != '\0',
-                      "no copy runs beside its original: %s", err.message);
-                check(suite, says(&guest, "print(1)", "1\n"), "the guest goes on");
-                end(suite, &guest);
-        }
         close_suite(suite);
         if (open_suite(suite, settings, 2) && begin(suite, &guest)) {
-                check(suite, fake_fork(&suite->fake, &guest, true, &copy, &err) == -ENOTSUP,
-                      "without a pid namespace there are no copies");
+                for (int frozen = 0; frozen < 2; frozen++)
+                        check(suite, fake_fork(&suite->fake, &guest, frozen, &copy, &err) == -ENOTSUP,
+                              "without a pid namespace there are no copies");
                 end(suite, &guest);
         }
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What tests of guests and their copies share: TAP, a backend that is started, guests that run code. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "fake_host.h"
+
+struct suite {
+        const char *root; /* build directory */
+        int count, failed;
+        struct fake_host fake;
+};
+
+/* One line of TAP; returns `good`. */
+SBX_PRINTF(3, 4) bool check(struct suite *suite, bool good, const char *format, ...);
+void skip(struct suite *suite, const char *what, const char *why);
+
+/* A started backend with these settings ("name=value"). */
+bool open_suite(struct suite *suite, char **settings, size_t count);
+void close_suite(struct suite *suite);
+
+/* A guest that was greeted; a copy of one that waits; one that runs beside it. False: the check that failed is told. */
+bool begin(struct suite *suite, struct sbx_guest *guest);
+bool freeze(struct suite *suite, const struct sbx_guest *guest, struct sbx_guest *copy);
+bool branch(struct suite *suite, const struct sbx_guest *guest, struct sbx_guest *copy);
+void end(struct suite *suite, struct sbx_guest *guest);
+/* Runs code; whether what it printed is `wanted` (NULL: anything). */
+bool says(const struct sbx_guest *guest, const char *code, const char *wanted);
+
+bool is_dead(const struct sbx_guest *guest, int timeout_ms);
+struct sbx_guest_usage usage_of(struct suite *suite, const struct sbx_guest *guest);
+/* Does the isolation report say that this layer is applied? */
+bool is_counted(const struct sbx_guest *guest, const char *layer);
+int count_fds(void);
