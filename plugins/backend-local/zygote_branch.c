@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A guest becomes what an image tells (zygote_image.h): it has left the zygote, is locked down, and has run nothing.
  *
- * The work is done on a stack in memory that neither process has otherwise, by code that is where it was. While memory is
- * replaced what the C library keeps of this thread is nothing, then the original's: no call of it that could be cancelled
- * works until then, and no guard of a stack. */
+ * The work is done on a stack in memory that neither process has otherwise, by code that is where it was. While memory
+ * is replaced what the C library keeps of this thread is nothing, then the original's: no call of it that could be
+ * cancelled works until then, and no guard of a stack. */
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -200,6 +200,7 @@ UNGUARDED static bool is_scratch(const struct mapping *mapping) {
         return mapping->path_size >= sizeof(name) - 1 && memcmp(mapping->path, name, sizeof(name) - 1) == 0;
 }
 
+/* What was of an image is not touched here: a range has all of it, and part of it may be code's that runs now. */
 UNGUARDED static int map_all(struct branch *branch) {
         const char *end = branch->maps + branch->trailer.maps_size;
         struct mapping mapping;
@@ -210,7 +211,7 @@ UNGUARDED static int map_all(struct branch *branch) {
         for (const char *at = branch->maps; r == 0 && (at = image_next_mapping(at, end, &mapping)) != NULL;) {
                 if (mapping.shared && is_scratch(&mapping))
                         continue;
-                if (mapping.kind == MAPPING_ANONYMOUS || (mapping.kind == MAPPING_IMAGE && !mapping.shared))
+                if (mapping.kind == MAPPING_ANONYMOUS)
                         r = map_empty(&mapping);
                 else if (mapping.kind == MAPPING_FILE && !is_there(branch, &mapping))
                         r = map_file(branch, &mapping);
@@ -223,7 +224,7 @@ UNGUARDED static int fill(const struct branch *branch, const struct image_range 
         bool writable = (range->protection & PROT_WRITE) != 0;
         void *got;
 
-        if (range->on_stack || (writable && size < SMALL_BYTES))
+        if (range->on_stack || (writable && !range->whole && size < SMALL_BYTES))
                 return read_part(branch->fds->image, range->offset, (void *)range->start, size);
         got = mmap((void *)range->start, size, (int)range->protection, MAP_PRIVATE | MAP_FIXED, branch->fds->image,
                    (off_t)range->offset);

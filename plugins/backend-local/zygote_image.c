@@ -199,8 +199,9 @@ static int add_range(struct writer *writer, const struct mapping *mapping, uintp
                 (struct image_range){.start = start,
                                      .end = end,
                                      .offset = writer->size,
-                                     .protection = (uint32_t)mapping->protection,
-                                     .on_stack = mapping->kind == MAPPING_STACK};
+                                     .protection = (uint16_t)mapping->protection,
+                                     .on_stack = mapping->kind == MAPPING_STACK,
+                                     .whole = mapping->kind == MAPPING_IMAGE};
         return append(writer, (const void *)start, end - start);
 }
 

@@ -20,7 +20,10 @@
 /* Memory with content. */
 struct image_range {
         uint64_t start, end, offset; /* offset: in the file, at the beginning of a page */
-        uint32_t protection, on_stack;
+        uint16_t protection;
+        uint8_t on_stack; /* written there: the kernel's mapping of it grows */
+        uint8_t whole;    /* all of a mapping that was of an image itself */
+        uint32_t reserved;
 };
 
 /* The end of the file. */

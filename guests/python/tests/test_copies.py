@@ -330,7 +330,7 @@ class MakerTest(InDirectory):
         for fd in fds:
             os.close(fd)
         count = len(os.listdir("/proc/self/fd"))
-        maker.make(json.dumps({"directories": [self.top], "max_bytes": MIB, "max_files": 100}).encode())
+        maker.make(json.dumps({"directories": [self.top], "max_bytes": MIB, "max_files": 100}).encode(), 0)
         self.assertEqual(len(os.listdir("/proc/self/fd")), count)
         answer = self.ours.recv(1000)
         maker.close()
