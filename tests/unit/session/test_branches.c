@@ -338,6 +338,42 @@ static void test_destroying_stored_ones(void **state) {
         finish(&server);
 }
 
+static size_t count_stored(struct table *server) {
+        _cleanup_json_ json_t *list = NULL;
+
+        assert_int_equal(sbx_sessions_stored(server->sessions, NULL, NULL, &list, &server->err), 0);
+        return json_array_size(list);
+}
+
+static void *release_soon(void *data) {
+        pause_ms(50);
+        fake_store_hold_commits(false);
+        return data;
+}
+
+/* The keeper is storing it just then: what is stored goes before the call returns. */
+static void test_destroying_one_that_is_kept(void **state) {
+        struct table server;
+        pthread_t thread;
+
+        fake_store_open();
+        fake_guest_can_tell();
+        fake_registry_checkpoint_wait(0);
+        server_open(&server, NULL);
+        fake_guest_state_bytes(5u << 20);
+        assert_int_equal(runs_in(&server, "s"), 1);
+        fake_store_hold_commits(true);
+        assert_int_equal(runs_in(&server, "s"), 2); /* put off */
+        while (fake_store_held() == 0)
+                pause_ms(1);
+        assert_int_equal(pthread_create(&thread, NULL, release_soon, NULL), 0);
+        assert_int_equal(sbx_sessions_destroy(server.sessions, NULL, "s", &server.err), 0);
+        assert_int_equal(count_stored(&server), 0);
+        assert_int_equal(fake_store_blobs(), 0);
+        pthread_join(thread, NULL);
+        finish(&server);
+}
+
 /* Its name can be used at once; who does so waits until the old one has let go of what is stored, and starts clean. */
 static void test_destroying_a_busy_one(void **state) {
         struct runner busy = {0};
@@ -351,6 +387,7 @@ static void test_destroying_a_busy_one(void **state) {
         wait_until_busy(&server, "s");
         fake_store_slow_commits(50);
         assert_int_equal(sbx_sessions_destroy(server.sessions, NULL, "s", &server.err), 0);
+        assert_int_equal(count_stored(&server), 0);
         assert_int_equal(runs_in(&server, "s"), 1);
         assert_null(server.result->notice);
         runner_join(&busy);
@@ -547,6 +584,7 @@ int main(void) {
                 cmocka_unit_test(test_branches_are_sessions),
                 cmocka_unit_test(test_destroying_stored_ones),
                 cmocka_unit_test(test_destroying_a_busy_one),
+                cmocka_unit_test(test_destroying_one_that_is_kept),
                 cmocka_unit_test(test_two_servers),
                 cmocka_unit_test(test_a_lease_is_lost),
                 cmocka_unit_test(test_a_slow_store_holds_up_nobody),
