@@ -82,8 +82,12 @@ int local_guest_branch(struct local_guest *guest, const struct sbx_guest_spec *s
                        struct sbx_guest *ret_guest, struct sbx_error *err) {
         struct local *local = guest->family->local;
         struct local_guest *branch;
-        int r = renew_image(guest, call, err);
+        int r;
 
+        if (!local->memory_counted) /* who keeps a descriptor of an image would have as much memory for nothing */
+                return sbx_error_set(err, -ENOTSUP, LOCAL_ORIGIN, NULL,
+                                     "sessions are branched where a cgroup counts their memory");
+        r = renew_image(guest, call, err);
         if (r < 0)
                 return r;
         branch = family_new(local);

@@ -384,6 +384,26 @@ static void test_zygote_death(struct suite *suite) {
         }
 }
 
+/* Branches are there where a cgroup counts memory. */
+static bool may_branch(struct suite *suite) {
+        struct sbx_error err = {0};
+        struct sbx_guest guest, side;
+        bool counted;
+
+        if (!begin(suite, &guest))
+                return false;
+        counted = is_counted(&guest, "memory");
+        if (!counted) {
+                check(suite, fake_fork(&suite->fake, &guest, false, &side, &err) == -ENOTSUP,
+                      "without a cgroup no session is branched: %s", err.message);
+                skip(suite, "branches", "no cgroup counts memory here");
+        }
+        end(suite, &guest);
+        if (!counted)
+                close_suite(suite);
+        return counted;
+}
+
 int main(int argc, char **argv) {
         static void (*const tests[])(struct suite *) = {
                 test_life,     test_alone, test_copies_and_branches, test_kernel_state, test_memory_of_all_kinds,
@@ -397,7 +417,7 @@ int main(int argc, char **argv) {
                 return 2;
         }
         printf("TAP version 13\n");
-        if (open_suite(&suite, settings, 1)) {
+        if (open_suite(&suite, settings, 1) && may_branch(&suite)) {
                 for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
                         tests[i](&suite);
                 close_suite(&suite);

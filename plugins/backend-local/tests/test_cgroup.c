@@ -253,8 +253,7 @@ static void test_counters(void **state) {
 }
 
 static pid_t clone_into(int cgroup_fd) {
-        struct clone_args args = {
-                .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)cgroup_fd};
+        struct clone_args args = {.flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)cgroup_fd};
 
         return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
@@ -516,7 +515,8 @@ static void test_reap(void **state) {
                 struct sbx_cgroup_manager *own = NULL;
                 struct sbx_cgroup *c = NULL;
 
-                if (cgroup_manager_new("auto", m->ops->entry_kind == CGROUP_ENTRY_CLONE ? base : NULL, &own, NULL) < 0 ||
+                if (cgroup_manager_new("auto", m->ops->entry_kind == CGROUP_ENTRY_CLONE ? base : NULL, &own, NULL) <
+                            0 ||
                     cgroup_create(own, "left", &small_limits, &c, NULL) < 0 ||
                     write(fds[1], own->owner, strlen(own->owner)) < 0)
                         _exit(1);
@@ -609,14 +609,14 @@ static void test_attach_error(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_modes),           cmocka_unit_test(test_bad_base),
-                cmocka_unit_test(test_describe),        cmocka_unit_test(test_counters),
-                cmocka_unit_test(test_entry),           cmocka_unit_test(test_entry_of_other_user),
-                cmocka_unit_test(test_memory),          cmocka_unit_test(test_memory_changes),
-                cmocka_unit_test(test_pids),            cmocka_unit_test(test_cpu),
-                cmocka_unit_test(test_kill_fork_bomb),  cmocka_unit_test(test_churn),
-                cmocka_unit_test(test_reap),            cmocka_unit_test(test_two_instances),
-                cmocka_unit_test(test_no_rights),       cmocka_unit_test(test_attach_error),
+                cmocka_unit_test(test_modes),          cmocka_unit_test(test_bad_base),
+                cmocka_unit_test(test_describe),       cmocka_unit_test(test_counters),
+                cmocka_unit_test(test_entry),          cmocka_unit_test(test_entry_of_other_user),
+                cmocka_unit_test(test_memory),         cmocka_unit_test(test_memory_changes),
+                cmocka_unit_test(test_pids),           cmocka_unit_test(test_cpu),
+                cmocka_unit_test(test_kill_fork_bomb), cmocka_unit_test(test_churn),
+                cmocka_unit_test(test_reap),           cmocka_unit_test(test_two_instances),
+                cmocka_unit_test(test_no_rights),      cmocka_unit_test(test_attach_error),
         };
 
         return cmocka_run_group_tests_name("cgroup", tests, NULL, NULL);
