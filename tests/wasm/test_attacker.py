@@ -66,16 +66,20 @@ def image_files(driver):
     """What sessions map of files: {path: SHA-256 of the content as it is now}, by the first session's table."""
     found = {}
     for pid in driver.processes():
-        with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
-            for line in f:
-                fields = line.split(None, 5)
-                link = "/proc/%d/map_files/%s" % (pid, fields[0])
-                if len(fields) == 6 and fields[5].strip().startswith(("/", "memfd")) and fields[5].strip() not in found:
-                    try:
-                        with open(link, "rb") as mapped:
-                            found[fields[5].strip()] = hashlib.sha256(mapped.read()).hexdigest()
-                    except OSError:
-                        continue
+        try:
+            with open("/proc/%d/maps" % pid, encoding="utf-8") as f:
+                lines = f.readlines()
+        except OSError:
+            continue  # a session that was killed, and is buried only now
+        for line in lines:
+            fields = line.split(None, 5)
+            link = "/proc/%d/map_files/%s" % (pid, fields[0])
+            if len(fields) == 6 and fields[5].strip().startswith(("/", "memfd")) and fields[5].strip() not in found:
+                try:
+                    with open(link, "rb") as mapped:
+                        found[fields[5].strip()] = hashlib.sha256(mapped.read()).hexdigest()
+                except OSError:
+                    continue
     return found
 
 
