@@ -198,7 +198,8 @@ class Lies(Case):
                             if end != "ok":
                                 break
                         self.assertEqual(rule.hits, 1)
-                        self.assertTrue(end != "ok" or text.strip() == "42", text)
+                        # A notice of what the first call met may come before it.
+                    self.assertTrue(end != "ok" or text.strip().splitlines()[-1] == "42", text)
                         server.call("destroy_session", {"session_id": session})
             self.works(server)
             self.assertLess(rss_kib(server.process.pid), MEMORY_MAX_KIB)
@@ -231,7 +232,8 @@ class Lies(Case):
                     for _ in range(2):
                         end, _, text = self.call(server, "print(6 * 7)", session_id=session)
                     self.assertEqual(rule.hits, 1)
-                    self.assertTrue(end != "ok" or text.strip() == "42", text)
+                    # A notice of what the first call met may come before it.
+                    self.assertTrue(end != "ok" or text.strip().splitlines()[-1] == "42", text)
                     server.call("destroy_session", {"session_id": session})
             self.works(server)
 

@@ -171,11 +171,22 @@ def check_program(program):
     expect(program.name + ": nothing is left behind", not leftovers(), "\n".join(leftovers()))
 
 
+def check_copies():
+    """Copies of sessions and branches of them: how their memory and processes are counted is the cgroup's matter."""
+    for subject in ("copies", "branches"):
+        code, output = run(["%s/plugins/backend-local/tests/test_%s" % (BUILD, subject), BUILD], timeout=400,
+                           cgroup=new_cgroup("service"))
+        failed = [line for line in output.splitlines() if line.startswith("not ok")]
+        expect("%s on cgroup v2" % subject, code == 0 and "SKIP" not in output,
+               "exit code %d\n%s" % (code, "\n".join(failed) or output))
+
+
 def all_program_checks(delegated):
     if not os.path.exists(PROGRAM):
         say("skip the program on cgroup v2 # it is not built")
         return
     check_program(Program("program, root", cgroup=new_cgroup("service")))
+    check_copies()
     check_program(Program("program, ordinary user, delegated", uid=USER, cgroup=delegated))
     refused = Program("program, ordinary user, not delegated", uid=USER, cgroup=new_cgroup("foreign"))
     code, output = refused.run("exec", "-c", "print(1)")

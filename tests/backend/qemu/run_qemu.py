@@ -197,7 +197,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--test-cgroup", required=True, help="the test program of plugins/backend-local")
     parser.add_argument("--build", help="build directory with the whole program")
-    parser.add_argument("--timeout", type=float, default=240)
+    parser.add_argument("--timeout", type=float, default=800)
     options = parser.parse_args()
     try:
         need_qemu()
