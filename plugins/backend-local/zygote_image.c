@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "syscalls.h"
@@ -152,6 +153,7 @@ struct writer {
         struct image_trailer trailer;
         struct image_range *ranges; /* IMAGE_RANGES_MAX */
         uint64_t size, most;        /* of the file: so far, and what it has room for */
+        uint64_t file_limit;        /* what may be written of a file rather than mapped */
         size_t pages_seen;
         char *window;
         uint64_t window_at;
@@ -171,9 +173,25 @@ static int open_window(struct writer *writer, uint64_t offset) {
         return 0;
 }
 
+/* Half the time, as long as the session's limit of files is not met, which images are not under. */
+static int append_at_once(struct writer *writer, const void *data, size_t size) {
+        while (size > 0) {
+                ssize_t n = pwrite(writer->fd, data, size, (off_t)writer->size);
+
+                if (n <= 0)
+                        return n < 0 ? -errno : -EIO;
+                writer->size += (uint64_t)n;
+                data = (const char *)data + n;
+                size -= (size_t)n;
+        }
+        return 0;
+}
+
 static int append(struct writer *writer, const void *data, size_t size) {
         if (size > writer->most - writer->size)
                 return -ENOSPC;
+        if (writer->size + size <= writer->file_limit)
+                return append_at_once(writer, data, size);
         while (size > 0) {
                 uint64_t at = writer->size - writer->size % WINDOW_BYTES;
                 size_t part = (size_t)(at + WINDOW_BYTES - writer->size);
@@ -281,6 +299,7 @@ static int note_descriptors(struct image_trailer *trailer, const int *streams) {
 static int write_image(struct writer *writer, char *maps) {
         ssize_t size = image_read_maps(maps, IMAGE_MAPS_MAX);
         struct image_trailer *trailer = &writer->trailer;
+        struct rlimit limit;
         struct stat st;
         int r;
 
@@ -289,6 +308,8 @@ static int write_image(struct writer *writer, char *maps) {
         if (fstat(writer->fd, &st) < 0)
                 return -errno;
         writer->most = (uint64_t)st.st_size;
+        if (getrlimit(RLIMIT_FSIZE, &limit) == 0)
+                writer->file_limit = limit.rlim_cur;
         trailer->brk = (uint64_t)syscall(SYS_brk, 0);
         trailer->maps_size = (uint32_t)size;
         r = write_memory(writer, maps, (size_t)size);

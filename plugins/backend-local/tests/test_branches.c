@@ -358,6 +358,29 @@ static void test_many(struct suite *suite) {
         end(suite, &guest);
 }
 
+/* RLIMIT_FSIZE is for the session's files. */
+static void test_beyond_the_limit_of_files(struct suite *suite) {
+        char cgroup[] = "cgroup=auto", tmp[] = "tmp_size=4m", workspace[] = "workspace_size=4m";
+        char *settings[] = {cgroup, tmp, workspace};
+        struct sbx_guest guest, side;
+
+        close_suite(suite);
+        if (!open_suite(suite, settings, 3) || !begin(suite, &guest) ||
+            !says(&guest, "import resource\nbig = bytes(range(256)) * 80000\nlater = [str(i) for i in range(50000)]",
+                  "") ||
+            !branch(suite, &guest, &side))
+                return;
+        check(suite,
+              says(&side,
+                   "print(len(big), big == bytes(range(256)) * 80000, later[-1], resource.getrlimit(resource.RLIMIT_FSIZE)[0])",
+                   "20480000 True 49999 4194304\n"),
+              "an image may be larger than any file of the session");
+        end(suite, &side);
+        end(suite, &guest);
+        close_suite(suite);
+        open_suite(suite, settings, 1);
+}
+
 static void test_zygote_death(struct suite *suite) {
         struct sbx_guest guest, side;
         char path[64], line[512];
@@ -405,9 +428,17 @@ static bool may_branch(struct suite *suite) {
 }
 
 int main(int argc, char **argv) {
-        static void (*const tests[])(struct suite *) = {
-                test_life,     test_alone, test_copies_and_branches, test_kernel_state, test_memory_of_all_kinds,
-                test_refusals, test_liars, test_image_is_sealed,     test_many,         test_zygote_death};
+        static void (*const tests[])(struct suite *) = {test_life,
+                                                        test_alone,
+                                                        test_copies_and_branches,
+                                                        test_kernel_state,
+                                                        test_memory_of_all_kinds,
+                                                        test_refusals,
+                                                        test_liars,
+                                                        test_image_is_sealed,
+                                                        test_many,
+                                                        test_beyond_the_limit_of_files,
+                                                        test_zygote_death};
         char cgroup[] = "cgroup=auto";
         char *settings[] = {cgroup};
         struct suite suite = {.root = argc > 1 ? argv[1] : NULL};
