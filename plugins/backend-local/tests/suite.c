@@ -108,3 +108,37 @@ bool is_counted(const struct sbx_guest *guest, const char *layer) {
         snprintf(text, sizeof(text), "\"name\":\"%s\",\"state\":\"applied\"", layer);
         return memmem(guest->report.data, guest->report.size, text, strlen(text)) != NULL;
 }
+
+pid_t zygote_of(const struct sbx_guest *guest) {
+        char path[64], line[512];
+        int zygote = 0;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)fake_pid_of(guest));
+        file = fopen(path, "re");
+        if (file != NULL && fgets(line, sizeof(line), file) != NULL && strrchr(line, ')') != NULL)
+                (void)sscanf(strrchr(line, ')') + 1, " %*c %d", &zygote);
+        if (file != NULL)
+                fclose(file);
+        return zygote;
+}
+
+int run_suite(int argc, char **argv, bool (*may_run)(struct suite *), suite_test *const *tests, size_t count) {
+        char cgroup[] = "cgroup=auto";
+        char *settings[] = {cgroup};
+        struct suite suite = {.root = argc > 1 ? argv[1] : NULL};
+
+        if (suite.root == NULL) {
+                fprintf(stderr, "usage: %s BUILD_ROOT\n", argv[0]);
+                return 2;
+        }
+        printf("TAP version 13\n");
+        if (open_suite(&suite, settings, 1)) {
+                if (may_run == NULL || may_run(&suite))
+                        for (size_t i = 0; i < count; i++)
+                                tests[i](&suite);
+                close_suite(&suite);
+        }
+        printf("1..%d\n", suite.count);
+        return suite.failed != 0;
+}

@@ -34,3 +34,9 @@ struct sbx_guest_usage usage_of(struct suite *suite, const struct sbx_guest *gue
 /* Does the isolation report say that this layer is applied? */
 bool is_counted(const struct sbx_guest *guest, const char *layer);
 int count_fds(void);
+/* The zygote that a guest, which was never copied, comes from; 0: unknown. */
+pid_t zygote_of(const struct sbx_guest *guest);
+
+/* What main returns: `argv` is a build directory. `may_run`: NULL, or whether this machine has what they need. */
+typedef void suite_test(struct suite *suite);
+int run_suite(int argc, char **argv, bool (*may_run)(struct suite *), suite_test *const *tests, size_t count);

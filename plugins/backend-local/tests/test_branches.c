@@ -383,19 +383,12 @@ static void test_beyond_the_limit_of_files(struct suite *suite) {
 
 static void test_zygote_death(struct suite *suite) {
         struct sbx_guest guest, side;
-        char path[64], line[512];
-        int zygote = 0;
-        FILE *file;
+        pid_t zygote;
 
         if (!begin(suite, &guest) || !branch(suite, &guest, &side))
                 return;
-        snprintf(path, sizeof(path), "/proc/%d/stat", (int)fake_pid_of(&guest));
-        file = fopen(path, "re");
-        if (file != NULL && fgets(line, sizeof(line), file) != NULL && strrchr(line, ')') != NULL)
-                (void)sscanf(strrchr(line, ')') + 1, " %*c %d", &zygote);
-        if (file != NULL)
-                fclose(file);
-        if (zygote > 1)
+        zygote = zygote_of(&guest);
+        if (check(suite, zygote > 1, "there is a zygote"))
                 kill(zygote, SIGKILL);
         check(suite, is_dead(&guest, 5000) && is_dead(&side, 5000), "guest and branch die with the zygote");
         end(suite, &guest);
@@ -422,37 +415,21 @@ static bool may_branch(struct suite *suite) {
                 skip(suite, "branches", "no cgroup counts memory here");
         }
         end(suite, &guest);
-        if (!counted)
-                close_suite(suite);
         return counted;
 }
 
 int main(int argc, char **argv) {
-        static void (*const tests[])(struct suite *) = {test_life,
-                                                        test_alone,
-                                                        test_copies_and_branches,
-                                                        test_kernel_state,
-                                                        test_memory_of_all_kinds,
-                                                        test_refusals,
-                                                        test_liars,
-                                                        test_image_is_sealed,
-                                                        test_many,
-                                                        test_beyond_the_limit_of_files,
-                                                        test_zygote_death};
-        char cgroup[] = "cgroup=auto";
-        char *settings[] = {cgroup};
-        struct suite suite = {.root = argc > 1 ? argv[1] : NULL};
+        static suite_test *const tests[] = {test_life,
+                                            test_alone,
+                                            test_copies_and_branches,
+                                            test_kernel_state,
+                                            test_memory_of_all_kinds,
+                                            test_refusals,
+                                            test_liars,
+                                            test_image_is_sealed,
+                                            test_many,
+                                            test_beyond_the_limit_of_files,
+                                            test_zygote_death};
 
-        if (suite.root == NULL) {
-                fprintf(stderr, "usage: %s BUILD_ROOT\n", argv[0]);
-                return 2;
-        }
-        printf("TAP version 13\n");
-        if (open_suite(&suite, settings, 1) && may_branch(&suite)) {
-                for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-                        tests[i](&suite);
-                close_suite(&suite);
-        }
-        printf("1..%d\n", suite.count);
-        return suite.failed != 0;
+        return run_suite(argc, argv, may_branch, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -121,21 +121,14 @@ static void test_first_process_holds_nothing(struct suite *suite) {
 
 static void test_zygote_death(struct suite *suite) {
         struct sbx_guest guest, copy;
-        char path[64], line[512];
-        int zygote = 0;
-        FILE *file;
+        pid_t zygote;
 
         if (!begin(suite, &guest))
                 return;
-        snprintf(path, sizeof(path), "/proc/%d/stat", (int)fake_pid_of(&guest));
-        file = fopen(path, "re");
-        if (file != NULL && fgets(line, sizeof(line), file) != NULL && strrchr(line, ')') != NULL)
-                (void)sscanf(strrchr(line, ')') + 1, " %*c %d", &zygote);
-        if (file != NULL)
-                fclose(file);
+        zygote = zygote_of(&guest);
         if (!freeze(suite, &guest, &copy))
                 return;
-        if (zygote > 1)
+        if (check(suite, zygote > 1, "there is a zygote"))
                 kill(zygote, SIGKILL);
         check(suite, is_dead(&guest, 5000) && is_dead(&copy, 5000), "guest and copy die with the zygote");
         end(suite, &guest);
@@ -502,26 +495,12 @@ static void test_refusals(struct suite *suite) {
 }
 
 int main(int argc, char **argv) {
-        static void (*const tests[])(struct suite *) = {test_life,      test_first_process_holds_nothing,
-                                                        test_strays,    test_interrupts,
-                                                        test_fork_bomb, test_memory,
-                                                        test_pids,      test_files,
-                                                        test_liars,     test_zygote_death,
-                                                        test_refusals};
-        char cgroup[] = "cgroup=auto";
-        char *settings[] = {cgroup};
-        struct suite suite = {.root = argc > 1 ? argv[1] : NULL};
+        static suite_test *const tests[] = {test_life,      test_first_process_holds_nothing,
+                                            test_strays,    test_interrupts,
+                                            test_fork_bomb, test_memory,
+                                            test_pids,      test_files,
+                                            test_liars,     test_zygote_death,
+                                            test_refusals};
 
-        if (suite.root == NULL) {
-                fprintf(stderr, "usage: %s BUILD_ROOT\n", argv[0]);
-                return 2;
-        }
-        printf("TAP version 13\n");
-        if (open_suite(&suite, settings, 1)) {
-                for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-                        tests[i](&suite);
-                close_suite(&suite);
-        }
-        printf("1..%d\n", suite.count);
-        return suite.failed != 0;
+        return run_suite(argc, argv, NULL, tests, sizeof(tests) / sizeof(tests[0]));
 }
