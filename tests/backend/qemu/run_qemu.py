@@ -117,7 +117,7 @@ def build_image(path, test_cgroup, build, systemd):
     if python != "/usr/bin/python3":
         result.link("/usr/bin/python3", python)
     result.file(os.path.realpath("/bin/sh"), "/bin/sh")
-    for tool in ("sleep", "true", "cat", "id"):
+    for tool in ("sleep", "true", "cat", "id", "echo", "setsid"):
         result.file(os.path.realpath(shutil.which(tool)), "/bin/" + tool)
     result.file("/etc/ld.so.cache")
     result.text("/etc/passwd", "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n"
