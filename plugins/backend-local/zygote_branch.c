@@ -164,7 +164,6 @@ UNGUARDED static bool is_there(const struct branch *branch, const struct mapping
 }
 
 UNGUARDED static int map_file(struct branch *branch, const struct mapping *wanted) {
-        struct stat st;
         void *got;
         int fd, code;
 
@@ -175,12 +174,9 @@ UNGUARDED static int map_file(struct branch *branch, const struct mapping *wante
         fd = (int)syscall(SYS_openat, AT_FDCWD, branch->path, O_RDONLY | O_CLOEXEC, 0);
         if (fd < 0)
                 return -errno;
-        code = fstat(fd, &st) < 0 ? -errno : st.st_ino != wanted->inode ? -ESTALE : 0;
-        if (code == 0) {
-                got = mmap((void *)wanted->start, wanted->end - wanted->start, wanted->protection,
-                           (wanted->shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, fd, (off_t)wanted->offset);
-                code = got == MAP_FAILED ? -errno : 0;
-        }
+        got = mmap((void *)wanted->start, wanted->end - wanted->start, wanted->protection,
+                   (wanted->shared ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, fd, (off_t)wanted->offset);
+        code = got == MAP_FAILED ? -errno : 0;
         syscall(SYS_close, fd);
         return code;
 }
@@ -200,22 +196,41 @@ UNGUARDED static bool is_scratch(const struct mapping *mapping) {
         return mapping->path_size >= sizeof(name) - 1 && memcmp(mapping->path, name, sizeof(name) - 1) == 0;
 }
 
-/* What was of an image is not touched here: a range has all of it, and part of it may be code's that runs now. */
+/* What files this process has of those that the original has: missing ones are mapped, and -ESTALE if one is another by
+ * now. The kernel's list tells, whose idea of a file's number is not that of stat with every file system. */
+UNGUARDED static int map_files(struct branch *branch) {
+        const char *end = branch->maps + branch->trailer.maps_size;
+        struct mapping mapping;
+        bool complete = false;
+
+        for (int round = 0; round < 2 && !complete; round++) {
+                ssize_t size = image_read_maps(branch->own_maps, IMAGE_MAPS_MAX);
+                int r = size < 0 ? (int)size : 0;
+
+                branch->own_size = size > 0 ? (size_t)size : 0;
+                complete = true;
+                for (const char *at = branch->maps; r == 0 && (at = image_next_mapping(at, end, &mapping)) != NULL;) {
+                        if (mapping.kind != MAPPING_FILE || (mapping.shared && is_scratch(&mapping)) ||
+                            is_there(branch, &mapping))
+                                continue;
+                        complete = false;
+                        r = round == 0 ? map_file(branch, &mapping) : -ESTALE;
+                }
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* What was of an image is not touched: a range has all of it, and part of it may be code's that runs now. */
 UNGUARDED static int map_all(struct branch *branch) {
         const char *end = branch->maps + branch->trailer.maps_size;
         struct mapping mapping;
-        ssize_t size = image_read_maps(branch->own_maps, IMAGE_MAPS_MAX);
-        int r = size < 0 ? (int)size : 0;
+        int r = map_files(branch);
 
-        branch->own_size = size > 0 ? (size_t)size : 0;
-        for (const char *at = branch->maps; r == 0 && (at = image_next_mapping(at, end, &mapping)) != NULL;) {
-                if (mapping.shared && is_scratch(&mapping))
-                        continue;
+        for (const char *at = branch->maps; r == 0 && (at = image_next_mapping(at, end, &mapping)) != NULL;)
                 if (mapping.kind == MAPPING_ANONYMOUS)
                         r = map_empty(&mapping);
-                else if (mapping.kind == MAPPING_FILE && !is_there(branch, &mapping))
-                        r = map_file(branch, &mapping);
-        }
         return r;
 }
 

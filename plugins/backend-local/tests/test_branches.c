@@ -202,6 +202,21 @@ static void test_refusals(struct suite *suite) {
         }
 }
 
+/* Files are put into a branch when it runs: a library among them can't be mapped before. */
+static void test_a_library_of_its_own(struct suite *suite) {
+        struct sbx_error err = {0};
+        struct sbx_guest guest, side;
+
+        if (!begin(suite, &guest) ||
+            !says(&guest,
+                  "import _ctypes, ctypes, shutil\nshutil.copy(_ctypes.__file__, '/tmp/own.so')\nown = ctypes.CDLL('/tmp/own.so')",
+                  ""))
+                return;
+        check(suite, fake_fork(&suite->fake, &guest, false, &side, &err) == -EIO, "refused: %s", err.message);
+        check(suite, says(&guest, "print(1)", "1\n"), "the session goes on");
+        end(suite, &guest);
+}
+
 /* A guest that lies about itself, in the process that writes the image or in the one that it becomes. */
 #define FIND                                                                                                           \
         "import gc, os, mmap, struct\n"                                                                                \
@@ -425,6 +440,7 @@ int main(int argc, char **argv) {
                                             test_kernel_state,
                                             test_memory_of_all_kinds,
                                             test_refusals,
+                                            test_a_library_of_its_own,
                                             test_liars,
                                             test_image_is_sealed,
                                             test_many,
