@@ -87,8 +87,8 @@ int connection_ask(struct connection *connection, const struct sbx_call *call, c
 
         if (connection->pg == NULL || PQstatus(connection->pg) != CONNECTION_OK)
                 return sbx_error_set(err, -ECONNRESET, POSTGRES_ORIGIN, NULL, "the connection to PostgreSQL is lost");
-        r = wait_for(-1, 0, call, 1);
-        if (r == -ECANCELED)
+        r = wait_for(-1, 0, call, 1); /* a server may answer before anybody looks at the clock again */
+        if (r == -ECANCELED || (call != NULL && call->deadline_ns != 0 && monotonic_ns() >= call->deadline_ns))
                 return gave_up(r, err);
         if (params != NULL)
                 sent = PQsendQueryParams(connection->pg, sql, params->count, params->types, params->values,

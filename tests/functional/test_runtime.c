@@ -168,26 +168,26 @@ static void test_crash_is_told(void **state) {
         sbx_runtime_free(runtime);
 }
 
-static void *cancel_soon(void *data) {
-        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+static void write_to(void *data, int fd, struct sbx_bytes bytes) {
+        (void)fd;
+        (void)bytes;
         (void)!eventfd_write(*(int *)data, 1);
-        return NULL;
 }
 
 static void test_cancelling(void **state) {
         struct sbx_runtime *runtime = open_with(NULL);
-        struct sbx_execution execution = execution_of("x", "y = 3\nimport time\ntime.sleep(100)");
+        struct sbx_execution execution =
+                execution_of("x", "y = 3\nimport time\nprint('begun', flush=True)\ntime.sleep(100)");
         struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = eventfd(0, EFD_CLOEXEC)};
         struct sbx_result *result;
         int fd = call.cancel_fd;
-        pthread_t thread;
+        struct sbx_output_events events = {.struct_size = sizeof(events), .data = &fd, .output = write_to};
 
-        assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &fd), 0);
+        execution.events = &events; /* cancelled as soon as it is known to run */
         result = run_with(runtime, &execution, &call);
         assert_int_equal(result->end, SBX_END_CANCELLED);
         assert_int_equal(result->state, SBX_STATE_KEPT);
         sbx_result_free(result);
-        pthread_join(thread, NULL);
         close(fd);
         assert_value(runtime, "x", "y", "3");
         sbx_runtime_free(runtime);

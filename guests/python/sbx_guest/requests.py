@@ -7,6 +7,7 @@ from . import files, frames, jsontext
 from .text import class_name, safe_str
 
 _FILE_MAX = 64 << 20
+_READING = frozenset((frames.GET, frames.SAVE, frames.FILE_READ, frames.FILE_LIST))
 
 
 def told_error(error):
@@ -32,7 +33,7 @@ class Requests:
     while the host has the answer already; and ``_greeted_again``, if its sessions can be forked or restored.
     """
 
-    served = 0  # requests that may have changed the session
+    served = 0  # requests that were to change the session
     waits = False  # it is a copy of another process, which nobody asked for anything yet
 
     def loop(self):
@@ -57,7 +58,7 @@ class Requests:
             return True
         if self.waits:
             self._wake()
-        self.served += 1
+        self.served += kind not in _READING
         answer, blob = self._handlers[kind](payload)
         frame = payload = None
         if answer is None:
