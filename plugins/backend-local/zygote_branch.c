@@ -67,7 +67,7 @@ UNGUARDED static int read_part(int fd, uint64_t offset, void *data, size_t size)
 static bool overlaps(const char *maps, size_t size, uintptr_t start, uintptr_t end) {
         struct mapping mapping;
 
-        for (const char *at = maps; (at = image_next_mapping(at, maps + size, &mapping)) != NULL;)
+        for (const char *at = maps; (at = memory_maps_next(at, maps + size, &mapping)) != NULL;)
                 if (mapping.start < end && mapping.end > start)
                         return true;
         return false;
@@ -108,19 +108,19 @@ static int prepare(struct branch *branch) {
                     ? read_part(branch->fds->image, (uint64_t)st.st_size - sizeof(branch->trailer), &branch->trailer,
                                 sizeof(branch->trailer))
                     : -EBADMSG;
-        if (r == 0 && (branch->trailer.maps_size > IMAGE_MAPS_MAX || branch->trailer.range_count > IMAGE_RANGES_MAX))
+        if (r == 0 && (branch->trailer.maps_size > MEMORY_MAPS_MAX || branch->trailer.range_count > IMAGE_RANGES_MAX))
                 r = -EBADMSG;
         if (r < 0)
                 return r;
         ranges_size = branch->trailer.range_count * sizeof(struct image_range);
-        size = 2 * IMAGE_MAPS_MAX + IMAGE_RANGES_MAX * sizeof(struct image_range) + STACK_BYTES;
+        size = 2 * MEMORY_MAPS_MAX + IMAGE_RANGES_MAX * sizeof(struct image_range) + STACK_BYTES;
         r = find_place(branch, size);
         if (r < 0)
                 return r;
         branch->scratch = branch->maps;
         branch->scratch_size = size;
-        branch->own_maps = branch->maps + IMAGE_MAPS_MAX;
-        branch->ranges = (struct image_range *)(branch->own_maps + IMAGE_MAPS_MAX);
+        branch->own_maps = branch->maps + MEMORY_MAPS_MAX;
+        branch->ranges = (struct image_range *)(branch->own_maps + MEMORY_MAPS_MAX);
         return read_part(branch->fds->image, branch->trailer.ranges_offset, branch->ranges, ranges_size);
 }
 
@@ -137,7 +137,7 @@ static void drop_own(const struct branch *branch) {
         uintptr_t scratch = (uintptr_t)branch->scratch, scratch_end = scratch + branch->scratch_size, done = LOWEST;
         struct mapping mapping;
 
-        for (const char *at = branch->maps; (at = image_next_mapping(at, end, &mapping)) != NULL;) {
+        for (const char *at = branch->maps; (at = memory_maps_next(at, end, &mapping)) != NULL;) {
                 if (scratch >= done && scratch < mapping.start) {
                         drop(done, scratch);
                         done = scratch_end;
@@ -153,7 +153,7 @@ UNGUARDED static bool is_there(const struct branch *branch, const struct mapping
         const char *end = branch->own_maps + branch->own_size;
         struct mapping mapping;
 
-        for (const char *at = branch->own_maps; (at = image_next_mapping(at, end, &mapping)) != NULL;)
+        for (const char *at = branch->own_maps; (at = memory_maps_next(at, end, &mapping)) != NULL;)
                 if (mapping.start <= wanted->start && mapping.end >= wanted->end)
                         return mapping.inode == wanted->inode && mapping.shared == wanted->shared &&
                                mapping.protection == wanted->protection &&
@@ -204,12 +204,12 @@ UNGUARDED static int map_files(struct branch *branch) {
         bool complete = false;
 
         for (int round = 0; round < 2 && !complete; round++) {
-                ssize_t size = image_read_maps(branch->own_maps, IMAGE_MAPS_MAX);
+                ssize_t size = memory_maps_read(branch->own_maps, MEMORY_MAPS_MAX);
                 int r = size < 0 ? (int)size : 0;
 
                 branch->own_size = size > 0 ? (size_t)size : 0;
                 complete = true;
-                for (const char *at = branch->maps; r == 0 && (at = image_next_mapping(at, end, &mapping)) != NULL;) {
+                for (const char *at = branch->maps; r == 0 && (at = memory_maps_next(at, end, &mapping)) != NULL;) {
                         if (mapping.kind != MAPPING_FILE || (mapping.shared && is_scratch(&mapping)) ||
                             is_there(branch, &mapping))
                                 continue;
@@ -228,7 +228,7 @@ UNGUARDED static int map_all(struct branch *branch) {
         struct mapping mapping;
         int r = map_files(branch);
 
-        for (const char *at = branch->maps; r == 0 && (at = image_next_mapping(at, end, &mapping)) != NULL;)
+        for (const char *at = branch->maps; r == 0 && (at = memory_maps_next(at, end, &mapping)) != NULL;)
                 if (mapping.kind == MAPPING_ANONYMOUS)
                         r = map_empty(&mapping);
         return r;

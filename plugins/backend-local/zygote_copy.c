@@ -8,15 +8,14 @@
  * One thread, and none of the interpreter's fork hooks runs: for the process nothing has changed but its number, and
  * hooks of a session's code must not run now. */
 #include <fcntl.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "memory_maps.h"
 #include "syscalls.h"
 #include "util.h"
 #include "zygote_internal.h"
@@ -41,14 +40,10 @@ static bool is_needed(uintptr_t start, uintptr_t end) {
         return false;
 }
 
-/* A line of /proc/self/maps: memory of this process's own, which no file stands behind but an image. */
-static bool is_private_memory(const char *line, uintptr_t *ret_start, uintptr_t *ret_end) {
-        char mode[5] = "";
-        uint64_t inode = 1;
-
-        return sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %*x %*x:%*x %" SCNu64, ret_start, ret_end, mode, &inode) ==
-                       4 &&
-               strcmp(mode, "rw-p") == 0 && (inode == 0 || strstr(line, "/memfd:" ZYGOTE_IMAGE_NAME) != NULL);
+/* Memory of this process's own, which no file stands behind but an image. */
+static bool is_private_memory(const struct mapping *mapping) {
+        return !mapping->shared && mapping->protection == (PROT_READ | PROT_WRITE) &&
+               (mapping->kind == MAPPING_ANONYMOUS || mapping->kind == MAPPING_STACK || mapping->kind == MAPPING_IMAGE);
 }
 
 struct memory_range {
@@ -57,18 +52,17 @@ struct memory_range {
 #define RANGES_MAX 4096 /* what is beyond stays until the end: memory, nothing else */
 
 static size_t find_memory(struct memory_range *ranges) {
-        FILE *maps = fopen("/proc/self/maps", "re");
-        char line[512];
+        char *maps = mmap(NULL, MEMORY_MAPS_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        ssize_t size = maps == MAP_FAILED ? -ENOMEM : memory_maps_read(maps, MEMORY_MAPS_MAX);
+        struct mapping mapping;
         size_t count = 0;
 
-        while (maps != NULL && count < RANGES_MAX && fgets(line, sizeof(line), maps) != NULL) {
-                struct memory_range *range = &ranges[count];
-
-                if (is_private_memory(line, &range->start, &range->end) && !is_needed(range->start, range->end))
-                        count++;
-        }
-        if (maps != NULL)
-                fclose(maps);
+        for (const char *at = maps;
+             size > 0 && count < RANGES_MAX && (at = memory_maps_next(at, maps + size, &mapping)) != NULL;)
+                if (is_private_memory(&mapping) && !is_needed(mapping.start, mapping.end))
+                        ranges[count++] = (struct memory_range){mapping.start, mapping.end};
+        if (maps != MAP_FAILED)
+                munmap(maps, MEMORY_MAPS_MAX);
         return count;
 }
 

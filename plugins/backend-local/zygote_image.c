@@ -27,7 +27,7 @@ EXPORT int64_t sbx_zygote_image(struct zygote *zygote, int fd, const int *stream
 #define GAP_PAGES 32                   /* pages without content inside of a range, rather than two ranges */
 #define PAGES_MAX ((size_t)1 << 26)    /* that are looked at: 256 GB of address space */
 #define ENTRIES 512                    /* of /proc/self/pagemap, read at once */
-#define SCRATCH_BYTES (IMAGE_MAPS_MAX + IMAGE_RANGES_MAX * sizeof(struct image_range))
+#define SCRATCH_BYTES (MEMORY_MAPS_MAX + IMAGE_RANGES_MAX * sizeof(struct image_range))
 
 /* Linux, Documentation/admin-guide/mm/pagemap.rst */
 #define PAGE_PRESENT (UINT64_C(1) << 63)
@@ -35,76 +35,6 @@ EXPORT int64_t sbx_zygote_image(struct zygote *zygote, int fd, const int *stream
 #define PAGE_OF_FILE (UINT64_C(1) << 61)
 
 struct resume zygote_resume;
-
-/* ---- lists of memory ---- */
-
-ssize_t image_read_maps(char *text, size_t size) {
-        int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-        size_t have = 0;
-        ssize_t n = fd < 0 ? -1 : 1;
-
-        while (n > 0 && have < size) {
-                n = read(fd, text + have, size - have);
-                have += n > 0 ? (size_t)n : 0;
-        }
-        if (fd >= 0)
-                close(fd);
-        return n < 0 ? -errno : have == size ? -E2BIG : (ssize_t)have;
-}
-
-static uint64_t read_hex(const char **at) {
-        uint64_t value = 0;
-
-        for (;; (*at)++) {
-                char c = **at;
-
-                if (c >= '0' && c <= '9')
-                        value = value << 4 | (uint64_t)(c - '0');
-                else if (c >= 'a' && c <= 'f')
-                        value = value << 4 | (uint64_t)(c - 'a' + 10);
-                else
-                        return value;
-        }
-}
-
-static enum mapping_kind kind_of(const struct mapping *mapping) {
-        static const char own[] = "/memfd:" ZYGOTE_IMAGE_NAME;
-
-        if (strncmp(mapping->path, "[stack]", 7) == 0)
-                return MAPPING_STACK;
-        if (strncmp(mapping->path, "[v", 2) == 0) /* vdso, vvar, vsyscall: the kernel's */
-                return MAPPING_KERNEL;
-        if (strncmp(mapping->path, own, sizeof(own) - 1) == 0)
-                return MAPPING_IMAGE;
-        return mapping->inode == 0 ? MAPPING_ANONYMOUS : MAPPING_FILE;
-}
-
-/* "start-end rwxp offset device inode   path LF" */
-const char *image_next_mapping(const char *at, const char *end, struct mapping *mapping) {
-        const char *line_end = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-
-        if (line_end == NULL)
-                return NULL;
-        mapping->start = read_hex(&at);
-        at++;
-        mapping->end = read_hex(&at);
-        at++;
-        mapping->protection =
-                (at[0] == 'r' ? PROT_READ : 0) | (at[1] == 'w' ? PROT_WRITE : 0) | (at[2] == 'x' ? PROT_EXEC : 0);
-        mapping->shared = at[3] == 's';
-        at += 5;
-        mapping->offset = read_hex(&at);
-        while (*++at != ' ') /* the device's numbers are not those that stat tells with every file system */
-                ;
-        for (mapping->inode = 0, at++; *at >= '0' && *at <= '9'; at++)
-                mapping->inode = mapping->inode * 10 + (uint64_t)(*at - '0');
-        while (*at == ' ')
-                at++;
-        mapping->path = at;
-        mapping->path_size = (size_t)(line_end - at);
-        mapping->kind = kind_of(mapping);
-        return line_end + 1;
-}
 
 /* ---- what the kernel keeps of a process ---- */
 
@@ -266,7 +196,7 @@ static int write_memory(struct writer *writer, const char *maps, size_t size) {
         struct mapping mapping;
         int r = 0;
 
-        for (const char *at = maps; r == 0 && (at = image_next_mapping(at, maps + size, &mapping)) != NULL;) {
+        for (const char *at = maps; r == 0 && (at = memory_maps_next(at, maps + size, &mapping)) != NULL;) {
                 if (mapping.shared || mapping.kind == MAPPING_KERNEL)
                         continue;
                 r = mapping.kind == MAPPING_IMAGE && mapping.protection != PROT_NONE
@@ -297,7 +227,7 @@ static int note_descriptors(struct image_trailer *trailer, const int *streams) {
 }
 
 static int write_image(struct writer *writer, char *maps) {
-        ssize_t size = image_read_maps(maps, IMAGE_MAPS_MAX);
+        ssize_t size = memory_maps_read(maps, MEMORY_MAPS_MAX);
         struct image_trailer *trailer = &writer->trailer;
         struct rlimit limit;
         struct stat st;
@@ -346,7 +276,7 @@ int64_t sbx_zygote_image(struct zygote *zygote, int fd, const int *streams) {
         if (r == 0 && (writer.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) < 0)
                 r = -errno;
         if (r == 0) {
-                writer.ranges = (struct image_range *)(scratch + IMAGE_MAPS_MAX);
+                writer.ranges = (struct image_range *)(scratch + MEMORY_MAPS_MAX);
                 r = write_image(&writer, scratch);
         }
         if (writer.pagemap >= 0)

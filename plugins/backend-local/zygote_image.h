@@ -8,12 +8,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "memory_maps.h"
 #include "zygote_internal.h"
 
 #define IMAGE_SIGNALS 64
 #define IMAGE_STREAMS 4    /* control, stdout, stderr, copies */
 #define IMAGE_FDS_MAX 1024 /* RLIMIT_NOFILE of guests: jail_limits.c */
-#define IMAGE_MAPS_MAX ((size_t)1 << 20)
 #define IMAGE_RANGES_MAX 16384
 #define IMAGE_BRANCH 1 /* what sbx_zygote_image returns in the new process */
 
@@ -35,19 +35,6 @@ struct image_trailer {
         unsigned char open[IMAGE_FDS_MAX / 8];
 };
 
-enum mapping_kind { MAPPING_ANONYMOUS, MAPPING_FILE, MAPPING_STACK, MAPPING_KERNEL, MAPPING_IMAGE };
-
-/* A line of /proc/self/maps. */
-struct mapping {
-        uintptr_t start, end;
-        uint64_t offset, inode;
-        int protection;
-        bool shared;
-        enum mapping_kind kind;
-        const char *path; /* not terminated */
-        size_t path_size;
-};
-
 /* Where the process goes on, in memory that is part of the image. */
 struct resume {
         sigjmp_buf point;
@@ -55,11 +42,6 @@ struct resume {
         size_t scratch_size;
 };
 extern struct resume zygote_resume;
-
-/* The list of this process's memory. Its size, or a negative errno. */
-ssize_t image_read_maps(char *text, size_t size);
-/* The mapping of the line at `at`, and where the next one begins; NULL: there is none. */
-const char *image_next_mapping(const char *at, const char *end, struct mapping *mapping);
 
 /* What a guest has open before it becomes one. */
 struct guest_fds {
