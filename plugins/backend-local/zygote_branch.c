@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -40,13 +39,21 @@ struct branch {
 
 static struct branch *branch_begun; /* for the new stack's first function, which takes no argument */
 
-/* The server hears why, as of a copy that failed. */
-UNGUARDED static _Noreturn void give_up(int copies_fd, const char *what, int code) {
-        char message[GUEST_COPY_HEADER + 128] = {(char)GUEST_COPY_FAILED};
-        int size = snprintf(message + GUEST_COPY_HEADER, sizeof(message) - GUEST_COPY_HEADER, "%s (error %d)", what,
-                            -code);
+UNGUARDED static char *add_text(char *at, const char *text) {
+        while (*text != '\0')
+                *at++ = *text++;
+        return at;
+}
 
-        syscall(SYS_write, copies_fd, message, GUEST_COPY_HEADER + (size_t)size);
+/* The server hears why, as of a copy that failed. `what` is short; the C library's formatting may not work by now. */
+UNGUARDED static _Noreturn void give_up(int copies_fd, const char *what, int code) {
+        char message[GUEST_COPY_HEADER + 128] = {(char)GUEST_COPY_FAILED}, digits[8] = "", *digit = digits + 7;
+        char *at = add_text(message + GUEST_COPY_HEADER, what);
+
+        for (int left = -code; left > 0 && digit > digits; left /= 10)
+                *--digit = (char)('0' + left % 10);
+        at = add_text(add_text(add_text(at, " (error "), digit), ")");
+        syscall(SYS_write, copies_fd, message, (size_t)(at - message));
         syscall(SYS_exit_group, 1);
         __builtin_unreachable();
 }
