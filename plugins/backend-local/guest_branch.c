@@ -35,7 +35,7 @@ static int ask(struct local_guest *guest, struct process_image *fresh, const str
                 return 1;
         if (answer.kind != GUEST_COPY_DONE)
                 return guest_copy_refused(&answer, err);
-        return process_image_seal(fresh, answer.bytes, err);
+        return process_image_seal(guest->family->local, fresh, answer.bytes, err);
 }
 
 /* The guest's image as it is now is guest->image. */

@@ -33,7 +33,7 @@ int process_image_new(struct family *family, uint64_t bytes, struct process_imag
         return 0;
 }
 
-int process_image_seal(struct process_image *image, uint64_t bytes, struct sbx_error *err) {
+int process_image_seal(struct local *local, struct process_image *image, uint64_t bytes, struct sbx_error *err) {
         int r = bytes <= image->bytes && ftruncate(image->fd, (off_t)bytes) == 0 &&
                                 fcntl(image->fd, F_ADD_SEALS,
                                       F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0
@@ -43,7 +43,9 @@ int process_image_seal(struct process_image *image, uint64_t bytes, struct sbx_e
         if (r < 0)
                 return sbx_error_set(err, r, LOCAL_ORIGIN, NULL,
                                      "the image of a session's process is not what it says");
+        pthread_mutex_lock(&local->images_lock);
         image->bytes = bytes;
+        pthread_mutex_unlock(&local->images_lock);
         return 0;
 }
 

@@ -8,9 +8,10 @@
 struct process_image {
         uint64_t number; /* unlike any other's of this instance */
         int fd;          /* sealed once it is written */
-        uint64_t bytes;  /* what it may take; once it is written, what it takes */
 
-        struct family *family; /* protected by local->images_lock, as are `references` and `next`; NULL: it is gone */
+        /* Protected by local->images_lock. */
+        uint64_t bytes;        /* what it may take; once it is written, what it takes */
+        struct family *family; /* NULL: it is gone */
         struct process_image *next;
         unsigned references;
 };
@@ -19,7 +20,7 @@ struct process_image {
 int process_image_new(struct family *family, uint64_t bytes, struct process_image **ret, struct sbx_error *err);
 /* It has been written: nobody changes it any more, not even who wrote it. -EBUSY when the writer kept its hands on it.
  */
-int process_image_seal(struct process_image *image, uint64_t bytes, struct sbx_error *err);
+int process_image_seal(struct local *local, struct process_image *image, uint64_t bytes, struct sbx_error *err);
 struct process_image *process_image_ref(struct local *local, struct process_image *image);
 void process_image_unref(struct local *local, struct process_image *image);
 
