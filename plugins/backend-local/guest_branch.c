@@ -8,13 +8,22 @@
 #include "process_image.h"
 #include "util.h"
 
-#define IMAGE_ROOM (UINT64_C(64) << 20) /* beyond what is resident now: what was swapped out, lists */
+#define IMAGE_ROOM (UINT64_C(64) << 20)           /* beyond what is resident now: what was swapped out, lists */
+#define SLOWEST_BYTES_PER_MS (UINT64_C(16) << 10) /* a thirtieth of what an idle machine writes */
+#define PATIENCE_MAX_MS 60000
 
 /* Until the family's limits are set anew an image has room that the guest does not need. */
 static void set_limits(struct family *family) {
         pthread_mutex_lock(&family->lock);
         (void)family_limit_locked(family, NULL);
         pthread_mutex_unlock(&family->lock);
+}
+
+/* A large one takes its time to be written, and nobody's haste may cost the session its life. */
+static int patience_for(const struct process_image *image) {
+        uint64_t more_ms = image->bytes / SLOWEST_BYTES_PER_MS;
+
+        return GUEST_COPY_PATIENCE_MS + (more_ms < PATIENCE_MAX_MS ? (int)more_ms : PATIENCE_MAX_MS);
 }
 
 /* Asks for one that is written into `fresh`. 1: the last one is as good. */
@@ -28,7 +37,7 @@ static int ask(struct local_guest *guest, struct process_image *fresh, const str
         snprintf(more, sizeof(more), ",\"image\":%llu,\"next\":%llu",
                  guest->image != NULL ? (unsigned long long)guest->image->number : 0ull,
                  (unsigned long long)fresh->number);
-        r = guest_copy_ask(guest, fds, more, call, &answer, err);
+        r = guest_copy_ask(guest, fds, more, patience_for(fresh), call, &answer, err);
         if (r < 0)
                 return r;
         if (answer.kind == GUEST_COPY_SAME && guest->image != NULL)
@@ -60,7 +69,7 @@ static int renew_image(struct local_guest *guest, const struct sbx_call *call, s
 /* It waits, as a copy does, until its first request. */
 static int meet(const struct streams *streams, const struct sbx_call *call, struct sbx_error *err) {
         struct copy_answer answer;
-        int r = guest_copy_await(streams->ours[STREAM_COPIES], call, &answer);
+        int r = guest_copy_await(streams->ours[STREAM_COPIES], GUEST_COPY_PATIENCE_MS, call, &answer);
 
         if (r < 0)
                 return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "a branch of the session's process did not answer: %s",

@@ -8,8 +8,7 @@
 
 #include "util.h"
 
-#define ANSWER_MIN_MS 2000 /* for the worker, whatever the call's deadline: a guest that is late is ended */
-#define ANSWER_MAX_MS 10000
+#define ANSWER_MORE_MS 8000
 #define FILES_MAX 10000
 
 int guest_copy_begin(struct local_guest *guest, struct sbx_error *err) {
@@ -116,11 +115,11 @@ static int receive_answer(int socket_fd, struct copy_answer *answer) {
         return 0;
 }
 
-int guest_copy_await(int socket_fd, const struct sbx_call *call, struct copy_answer *answer) {
-        int r = wait_fd(socket_fd, POLLIN, NULL, ANSWER_MIN_MS);
+int guest_copy_await(int socket_fd, int patience_ms, const struct sbx_call *call, struct copy_answer *answer) {
+        int r = wait_fd(socket_fd, POLLIN, NULL, patience_ms);
 
         if (r == -ETIMEDOUT)
-                r = wait_fd(socket_fd, POLLIN, call, ANSWER_MAX_MS - ANSWER_MIN_MS);
+                r = wait_fd(socket_fd, POLLIN, call, ANSWER_MORE_MS);
         return r < 0 ? r : receive_answer(socket_fd, answer);
 }
 
@@ -149,13 +148,13 @@ uint64_t guest_copy_memory(const struct local_guest *guest, bool with_files) {
         return (resident - (with_files ? 0 : shared)) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-int guest_copy_ask(struct local_guest *guest, const int fds[GUEST_COPY_FDS], const char *more,
+int guest_copy_ask(struct local_guest *guest, const int fds[GUEST_COPY_FDS], const char *more, int patience_ms,
                    const struct sbx_call *call, struct copy_answer *ret, struct sbx_error *err) {
         int r = send_descriptors(guest->copies, fds);
 
         if (r == 0)
                 r = send_frame(guest, more);
         if (r == 0)
-                r = guest_copy_await(guest->copies, call, ret);
+                r = guest_copy_await(guest->copies, patience_ms, call, ret);
         return r < 0 ? guest_copy_give_up(guest, r, err) : 0;
 }

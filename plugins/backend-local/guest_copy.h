@@ -16,12 +16,15 @@ struct copy_answer {
 int guest_copy_begin(struct local_guest *guest, struct sbx_error *err);
 void guest_copy_end(struct local_guest *guest);
 
-/* Sends the descriptors and the frame, with `more` ("" or members with a leading comma), and waits for the answer. A
- * guest that does not keep to the protocol is ended. */
-int guest_copy_ask(struct local_guest *guest, const int fds[GUEST_COPY_FDS], const char *more,
+#define GUEST_COPY_PATIENCE_MS 2000 /* whatever the call's deadline: a guest that is late is ended */
+
+/* Sends the descriptors and the frame, with `more` ("" or members with a leading comma), and waits for the answer: for
+ * `patience_ms`, whatever becomes of the call, and after that no longer than the call. A guest that does not keep to the
+ * protocol is ended. */
+int guest_copy_ask(struct local_guest *guest, const int fds[GUEST_COPY_FDS], const char *more, int patience_ms,
                    const struct sbx_call *call, struct copy_answer *ret, struct sbx_error *err);
 /* The next answer on a socket of copies: 0, -ESRCH when the process is gone, -ETIMEDOUT, -ECANCELED. */
-int guest_copy_await(int socket_fd, const struct sbx_call *call, struct copy_answer *ret);
+int guest_copy_await(int socket_fd, int patience_ms, const struct sbx_call *call, struct copy_answer *ret);
 /* The guest is no longer what this side takes it for: it is ended. Returns `code`. */
 int guest_copy_give_up(struct local_guest *guest, int code, struct sbx_error *err);
 /* What a process says instead of having done it. */

@@ -96,7 +96,7 @@ static int ask(struct copying *copying, const struct sbx_call *call, struct sbx_
         bool first = atomic_load(&guest->pidfd) == FIRST_PROCESS;
         const int fds[GUEST_COPY_FDS] = {theirs[STREAM_CONTROL], theirs[STREAM_STDOUT], theirs[STREAM_STDERR],
                                          theirs[STREAM_COPIES], first ? copying->deaths[1] : theirs[STREAM_STDERR]};
-        int r = guest_copy_ask(guest, fds, "", call, &copying->answer, err);
+        int r = guest_copy_ask(guest, fds, "", GUEST_COPY_PATIENCE_MS, call, &copying->answer, err);
 
         for (int i = 0; i < STREAM_COUNT; i++)
                 close_fd(&copying->streams.theirs[i]);
@@ -112,7 +112,8 @@ static int ask(struct copying *copying, const struct sbx_call *call, struct sbx_
 static int meet(struct copying *copying, const struct sbx_call *call, struct sbx_error *err) {
         struct local_guest *copy = copying->copy;
         struct family *family = copy->family;
-        int pidfd, r = guest_copy_await(copying->streams.ours[STREAM_COPIES], call, &copying->answer);
+        int pidfd, r = guest_copy_await(copying->streams.ours[STREAM_COPIES], GUEST_COPY_PATIENCE_MS, call,
+                                        &copying->answer);
 
         if (r < 0)
                 return sbx_error_set(err, r, LOCAL_ORIGIN, NULL, "the copy of the session's process did not answer: %s",

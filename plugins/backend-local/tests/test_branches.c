@@ -396,6 +396,30 @@ static void test_beyond_the_limit_of_files(struct suite *suite) {
         open_suite(suite, settings, 1);
 }
 
+/* A call that is over costs a session nothing, however long its image takes. */
+static void test_impatience(struct suite *suite) {
+        struct sbx_call call = {.struct_size = sizeof(call), .cancel_fd = -1, .deadline_ns = 1};
+        struct sbx_guest_spec spec = {.struct_size = sizeof(spec),
+                                      .label = "impatient",
+                                      .runtime = "python",
+                                      .limits.struct_size = sizeof(spec.limits)};
+        struct sbx_guest guest,
+                side = {.struct_size = sizeof(side), .control_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .exit_fd = -1};
+        struct sbx_error err = {0};
+        int r;
+
+        if (!begin(suite, &guest) || !says(&guest, "big = bytes(range(256)) * 400000", ""))
+                return;
+        r = suite->fake.ops->guest_fork(suite->fake.instance, guest.handle, &spec, &call, &side, &err);
+        check(suite, r == -ETIMEDOUT, "no branch for a call that is over: %d, %s", r, err.message);
+        check(suite, says(&guest, "print(len(big))", "102400000\n"), "the session goes on");
+        if (branch(suite, &guest, &side)) {
+                check(suite, says(&side, "print(big == bytes(range(256)) * 400000)", "True\n"), "and is branched");
+                end(suite, &side);
+        }
+        end(suite, &guest);
+}
+
 static void test_zygote_death(struct suite *suite) {
         struct sbx_guest guest, side;
         pid_t zygote;
@@ -445,6 +469,7 @@ int main(int argc, char **argv) {
                                             test_image_is_sealed,
                                             test_many,
                                             test_beyond_the_limit_of_files,
+                                            test_impatience,
                                             test_zygote_death};
 
         return run_suite(argc, argv, may_branch, tests, sizeof(tests) / sizeof(tests[0]));
