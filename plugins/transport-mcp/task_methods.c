@@ -138,6 +138,13 @@ static bool lock_tasks(struct mcp_tasks *tasks, const char *id) {
 
 /* ---- tasks/get ----------------------------------------------------------------------------------------- */
 
+/* An end that is being stored is not told yet: a server that is killed now would take it back. */
+static bool is_in_store(const struct mcp_task *task) {
+        if (!mcp_task_has_ended(task->record.status))
+                return false;
+        return task->busy || (task->record.payload.size == 0 && task->record.status != MCP_TASK_CANCELLED);
+}
+
 /* 1: it is in the store. */
 static int get_own(struct mcp_tasks *tasks, const char *principal, const char *id, struct mcp_text *text) {
         struct mcp_task *task;
@@ -146,8 +153,7 @@ static int get_own(struct mcp_tasks *tasks, const char *principal, const char *i
         if (!lock_tasks(tasks, id))
                 return -ENOENT;
         task = mcp_tasks_find(tasks, principal, id);
-        if (task != NULL && (task->record.payload.size > 0 || task->record.status == MCP_TASK_CANCELLED ||
-                             !mcp_task_has_ended(task->record.status))) {
+        if (task != NULL && !is_in_store(task)) {
                 mcp_task_write_own(task, text);
                 r = 0;
         }
