@@ -85,6 +85,7 @@ void family_leave(struct local_guest *guest) {
         int pidfd = atomic_load(&guest->pidfd);
         bool last;
 
+        process_image_unref(family->local, guest->image); /* as long as the family is there for certain */
         pthread_mutex_lock(&family->lock);
         for (struct local_guest **at = &family->members; *at != NULL; at = &(*at)->next)
                 if (*at == guest) {
@@ -93,7 +94,6 @@ void family_leave(struct local_guest *guest) {
                 }
         last = family->members == NULL;
         pthread_mutex_unlock(&family->lock);
-        process_image_unref(family->local, guest->image);
         close_fd(&guest->exit_poll);
         close_fd(&guest->control);
         close_fd(&guest->copies);
