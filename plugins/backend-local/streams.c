@@ -68,9 +68,12 @@ int streams_hand_over(struct streams *streams, struct local_guest *guest, bool c
 
         if (copies) {
                 r = watch(guest);
+                /* Who ends another member of its family listens to this one, too. */
+                pthread_mutex_lock(&guest->family->lock);
                 if (r == 0 && (guest->control = fcntl(streams->ours[STREAM_CONTROL], F_DUPFD_CLOEXEC, 0)) < 0)
                         r = -errno;
                 guest->copies = steal_fd(&streams->ours[STREAM_COPIES]);
+                pthread_mutex_unlock(&guest->family->lock);
         }
         if (r == 0)
                 exit_fd = fcntl(copies ? guest->exit_poll : family_pidfd(guest), F_DUPFD_CLOEXEC, 0);
