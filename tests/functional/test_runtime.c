@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The embedding API with the real backend: what a program that links the library gets. Uses runtime.h alone. */
 #include <dirent.h>
+#include <ftw.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -407,6 +408,20 @@ static const char *why_not(void) {
         return r == -ENOTSUP ? err.message : NULL;
 }
 
+/* What an earlier run has stored is not this one's. */
+static char state_home[] = "/tmp/sbx-state-XXXXXX";
+
+static int forget(const char *path, const struct stat *st, int kind, struct FTW *where) {
+        (void)st;
+        (void)kind;
+        (void)where;
+        return remove(path);
+}
+
+static void forget_state(void) {
+        nftw(state_home, forget, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_results),
@@ -428,7 +443,9 @@ int main(void) {
         const char *reason;
 
         cmocka_set_message_output(CM_OUTPUT_TAP);
-        setenv("SNIPARA_SANDBOX_STORE", "", 1); /* what an earlier run has stored is not this one's */
+        if (mkdtemp(state_home) == NULL || setenv("XDG_STATE_HOME", state_home, 1) < 0)
+                return 1;
+        atexit(forget_state);
         reason = why_not();
         if (reason != NULL) {
                 printf("1..0 # SKIP %s\n", reason);
