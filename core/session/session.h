@@ -63,8 +63,8 @@ int sbx_sessions_clear(struct sbx_sessions *sessions, const char *principal, con
 int sbx_sessions_report(struct sbx_sessions *sessions, const char *principal, const char *id,
                         const struct sbx_call *call, struct sbx_bytes *ret_json, struct sbx_error *err);
 /* Ends it, also while it executes: that execution ends as `cancelled`, at the latest after interrupt_grace, without
- * this call waiting for it; those that wait for the session give up. What is stored of it goes before this returns, or with
- * that execution; no list has it any more. "default" is reset, whether it exists or not. -ENOENT. */
+ * this call waiting for it; those that wait for the session give up. What is stored of it goes before this returns, or
+ * with that execution; no list has it any more. "default" is reset, whether it exists or not. -ENOENT. */
 int sbx_sessions_destroy(struct sbx_sessions *sessions, const char *principal, const char *id, struct sbx_error *err);
 /* Every session of the principal, "default" and stored ones too; as sbx_sessions_destroy does it. */
 void sbx_sessions_destroy_all(struct sbx_sessions *sessions, const char *principal);

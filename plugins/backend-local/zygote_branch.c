@@ -5,7 +5,6 @@
  * is replaced what the C library keeps of this thread is nothing, then the original's: no call of it that could be
  * cancelled works until then, and no guard of a stack. */
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>

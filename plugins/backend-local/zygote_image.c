@@ -7,9 +7,7 @@
  * Whoever reads one is in the jail of the guest that it becomes, and may believe what it likes. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

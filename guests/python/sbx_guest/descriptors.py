@@ -109,6 +109,7 @@ class Descriptors:
             index = own.get((found.st_dev, found.st_ino))
             if index is not None:
                 self._streams.append((fd, index, os.get_inheritable(fd)))
+            # Standard input is /dev/null wherever a copy is; other devices it has to open again.
             elif fd not in ignored and (fd > 0 or not stat.S_ISCHR(found.st_mode)):
                 self._add(fd, found, directories)
 

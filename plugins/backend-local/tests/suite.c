@@ -12,6 +12,8 @@ bool check(struct suite *suite, bool good, const char *format, ...) {
         suite->count++;
         suite->failed += !good;
         printf("%s %d - ", good ? "ok" : "not ok", suite->count);
+        if (suite->of != NULL)
+                printf("%s: ", suite->of);
         va_start(args, format);
         vprintf(format, args);
         va_end(args);
@@ -22,7 +24,8 @@ bool check(struct suite *suite, bool good, const char *format, ...) {
 
 void skip(struct suite *suite, const char *what, const char *why) {
         suite->count++;
-        printf("ok %d - %s # SKIP %s\n", suite->count, what, why);
+        printf("ok %d - %s%s%s # SKIP %s\n", suite->count, suite->of != NULL ? suite->of : "",
+               suite->of != NULL ? ": " : "", what, why);
 }
 
 int count_fds(void) {

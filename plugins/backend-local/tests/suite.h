@@ -10,6 +10,7 @@
 struct suite {
         const char *root; /* build directory */
         int count, failed;
+        const char *of; /* what the tests that now run are of, told with each; NULL: nothing */
         struct fake_host fake;
 };
 

@@ -5,57 +5,20 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fake_host.h"
-
-struct suite {
-        const char *root;
-        int count, failed;
-        const char *isolation; /* of the tests that now run */
-};
-
-SBX_PRINTF(3, 4)
-static bool check(struct suite *suite, bool good, const char *format, ...) {
-        va_list args;
-
-        suite->count++;
-        suite->failed += !good;
-        printf("%s %d - %s: ", good ? "ok" : "not ok", suite->count, suite->isolation);
-        va_start(args, format);
-        vprintf(format, args);
-        va_end(args);
-        printf("\n");
-        fflush(stdout);
-        return good;
-}
-
-static void skip(struct suite *suite, const char *what, const char *why) {
-        suite->count++;
-        printf("ok %d - %s: %s # SKIP %s\n", suite->count, suite->isolation, what, why);
-}
-
-static int count_fds(void) {
-        DIR *directory = opendir("/proc/self/fd");
-        int count = 0;
-
-        while (directory != NULL && readdir(directory) != NULL)
-                count++;
-        if (directory != NULL)
-                closedir(directory);
-        return count;
-}
+#include "suite.h"
 
 /* Opened and started, with the suite's isolation and up to seven more settings. Says what went wrong. */
-static bool begin(struct suite *suite, struct fake_host *fake, char **settings, size_t count, struct sbx_error *err) {
+static bool open_backend(struct suite *suite, struct fake_host *fake, char **settings, size_t count,
+                         struct sbx_error *err) {
         char isolation[64], cgroup[] = "cgroup=auto";
         char *all[10] = {isolation, cgroup};
         int r;
 
-        snprintf(isolation, sizeof(isolation), "isolation=%s", suite->isolation);
+        snprintf(isolation, sizeof(isolation), "isolation=%s", suite->of);
         for (size_t i = 0; i < count; i++)
                 all[2 + i] = settings[i];
         *fake = (struct fake_host){.library = NULL};
@@ -76,17 +39,6 @@ static bool start_guest(struct suite *suite, struct fake_host *fake, struct sbx_
         return false;
 }
 
-/* Runs code; whether what it printed is `wanted`. */
-static bool says(const struct sbx_guest *guest, const char *code, const char *wanted) {
-        struct fake_output *output = calloc(1, sizeof(*output));
-        bool good = output != NULL && fake_exec(guest, code, output, NULL) == 0 && strcmp(output->text, wanted) == 0;
-
-        if (!good && output != NULL)
-                printf("# printed \"%s\"\n", output->text);
-        free(output);
-        return good;
-}
-
 static bool has(const struct sbx_guest *guest, const char *text) {
         return memmem(guest->report.data, guest->report.size, text, strlen(text)) != NULL;
 }
@@ -105,7 +57,7 @@ static void test_life(struct suite *suite, struct fake_host *fake) {
         before = count_fds();
         if (!start_guest(suite, fake, &guest))
                 return;
-        check(suite, has(&guest, "\"backend\":\"local\"") && has(&guest, suite->isolation),
+        check(suite, has(&guest, "\"backend\":\"local\"") && has(&guest, suite->of),
               "the report names backend and isolation");
         check(suite, says(&guest, "x = 20 + 1\nprint(x)", "21\n") && says(&guest, "print(x * 2)", "42\n"),
               "it runs code, and keeps variables");
@@ -256,21 +208,6 @@ static void test_crowd(struct suite *suite, struct fake_host *fake) {
         check(suite, good == 40, "eight threads start five guests each (%d worked)", good);
 }
 
-/* The process that serves: the parent of a guest, in a field of /proc/PID/stat. */
-static pid_t zygote_of(const struct sbx_guest *guest) {
-        char path[64], line[512];
-        int parent = 0;
-        FILE *file;
-
-        snprintf(path, sizeof(path), "/proc/%d/stat", (int)fake_pid_of(guest));
-        file = fopen(path, "re");
-        if (file != NULL && fgets(line, sizeof(line), file) != NULL && strrchr(line, ')') != NULL)
-                (void)sscanf(strrchr(line, ')') + 1, " %*c %d", &parent);
-        if (file != NULL)
-                fclose(file);
-        return parent;
-}
-
 static void test_zygote_death(struct suite *suite, struct fake_host *fake) {
         struct sbx_guest guest, next;
         struct pollfd death;
@@ -342,7 +279,7 @@ static void test_preload(struct suite *suite) {
                 struct fake_host fake;
                 struct sbx_guest guest = {.handle = NULL};
                 struct sbx_error err;
-                bool good = begin(suite, &fake, settings, 1, &err) && fake_start(&fake, &guest, &err) == 0;
+                bool good = open_backend(suite, &fake, settings, 1, &err) && fake_start(&fake, &guest, &err) == 0;
 
                 check(suite, !good && strstr(err.message, cases[i].wanted) != NULL && err.hint[0] != '\0',
                       "%s: %s (%s)", cases[i].setting, err.message, err.hint);
@@ -380,16 +317,16 @@ static void test_paths(struct suite *suite) {
         write_text(file, "read me");
         snprintf(file, sizeof(file), "%s/work/made", directory);
         /* Without a mount namespace there is no id-mapped mount: a root's own directory is then closed to guests. */
-        if (geteuid() == 0 && strcmp(suite->isolation, "namespaces") != 0 && chown(workspace, 65534, 65534) < 0)
+        if (geteuid() == 0 && strcmp(suite->of, "namespaces") != 0 && chown(workspace, 65534, 65534) < 0)
                 abort();
-        if (begin(suite, &fake, settings, 3, &err) && start_guest(suite, &fake, &guest)) {
+        if (open_backend(suite, &fake, settings, 3, &err) && start_guest(suite, &fake, &guest)) {
                 snprintf(code, sizeof(code), "open('made', 'w').write('x')\nprint(open('%s/data/f').read())",
                          directory);
                 check(suite, says(&guest, code, "read me\n"), "it reads a read-only path and writes its workspace");
                 check(suite, stat(file, &st) == 0, "what it wrote is there");
-                if (strcmp(suite->isolation, "namespaces") == 0)
+                if (strcmp(suite->of, "namespaces") == 0)
                         check(suite, st.st_uid == geteuid(), "and belongs to the owner of the directory");
-                if (strcmp(suite->isolation, "none") != 0) {
+                if (strcmp(suite->of, "none") != 0) {
                         snprintf(code, sizeof(code),
                                  "try: open('%s/data/g', 'w')\nexcept OSError as e: print(e.errno in (1, 13, 30))",
                                  directory);
@@ -405,7 +342,7 @@ static void test_paths(struct suite *suite) {
                 check(suite, false, "workspace: %s", err.message);
         fake_close(&fake);
         settings[0] = ro;
-        if (strcmp(suite->isolation, "none") != 0 && begin(suite, &fake, settings, 3, &err)) {
+        if (strcmp(suite->of, "none") != 0 && open_backend(suite, &fake, settings, 3, &err)) {
                 if (start_guest(suite, &fake, &guest)) {
                         check(suite,
                               says(&guest,
@@ -468,7 +405,7 @@ static void test_venv(struct suite *suite) {
                 snprintf(setting, sizeof(setting), "python=%s/v/bin/python3", directory);
                 snprintf(command, sizeof(command),
                          "import sys\nprint(sys.prefix == '%s/v', sys.prefix != sys.base_prefix)", directory);
-                if (begin(suite, &fake, settings, 2, &err) && start_guest(suite, &fake, &guest)) {
+                if (open_backend(suite, &fake, settings, 2, &err) && start_guest(suite, &fake, &guest)) {
                         check(suite, says(&guest, command, "True True\n"), "a virtual environment");
                         fake_end(&fake, &guest);
                         test_random(suite, &fake);
@@ -485,8 +422,8 @@ static void run(struct suite *suite, const char *isolation) {
         struct fake_host fake;
         struct sbx_error err;
 
-        suite->isolation = isolation;
-        if (!begin(suite, &fake, NULL, 0, &err)) {
+        suite->of = isolation;
+        if (!open_backend(suite, &fake, NULL, 0, &err)) {
                 check(suite, false, "it starts: %s (%s)", err.message, err.hint);
                 fake_close(&fake);
                 return;
