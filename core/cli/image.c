@@ -293,6 +293,8 @@ static int run_build(struct sbx_cli *cli, const struct sbx_cli_command *command,
                                     images.instance->name);
         if (r >= 0)
                 r = tell_images(&images, true, &err);
+        if (r >= 0 && images.environment != NULL)
+                sbx_cli_image_packages_used(cli, images.instance);
         return end(&images, r, &err);
 }
 

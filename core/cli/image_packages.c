@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "cli/output.h"
 #include "cli/runtime.h"
 
 #define LIST_MAX ((size_t)64 << 10)
@@ -79,4 +80,16 @@ int sbx_cli_image_packages(struct sbx_cli *cli, struct sbx_cli_parts *parts, con
         if (r >= 0)
                 *ret_environment = steal_pointer(name);
         return r;
+}
+
+void sbx_cli_image_packages_used(const struct sbx_cli *cli, const struct sbx_instance *instance) {
+        static const struct sbx_cli_arguments none = {0};
+        _cleanup_buffer_ struct sbx_buffer list = SBX_BUFFER(LIST_MAX);
+
+        if (join(packages_of(instance), &none, &list, NULL) == 0)
+                (void)sbx_cli_print_styled(
+                        &cli->err, SBX_CLI_YELLOW,
+                        "note: sessions begin with it where `packages` of the entry \"%s\" names the "
+                        "same; for one command: --set %s.packages=%.*s\n",
+                        instance->name, instance->name, (int)list.size, list.data);
 }

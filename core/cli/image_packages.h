@@ -10,3 +10,5 @@
  * caller's to free. -EINVAL, -ENOENT. */
 int sbx_cli_image_packages(struct sbx_cli *cli, struct sbx_cli_parts *parts, const struct sbx_cli_arguments *with,
                            const char *environment, char **ret_environment, struct sbx_error *err);
+/* Tells how sessions come to use what was built of the packages that `instance` was opened with. */
+void sbx_cli_image_packages_used(const struct sbx_cli *cli, const struct sbx_instance *instance);

@@ -106,7 +106,8 @@ class Images(unittest.TestCase):
 
     def test_a_list_of_one_command(self):
         write(self.project + "/tool.py", "value = 3\n")
-        self.run_program("image", "build", "--env", "wasm", "--with", "./tool.py")
+        built = self.run_program("image", "build", "--env", "wasm", "--with", "./tool.py")
+        self.assertIn("--set wasm.packages=./tool.py", built.stderr)
         self.assertEqual(self.execute("import tool; print(tool.value)", ["./tool.py"]), "3\n")
 
     def test_what_can_not_be_imported(self):
