@@ -18,7 +18,7 @@ bool mcp_task_begin_end(struct mcp_task *task, enum mcp_task_status status, cons
                 record->ttl_ms = now_ms - record->created_ms + grace_ms;
         if (message != NULL)
                 mcp_task_set_message(task, message);
-        task->busy = true;
+        task->busy = task->storing = true;
         return true;
 }
 
@@ -29,6 +29,10 @@ void mcp_task_store_end(struct mcp_task *task) {
 
         if (r < 0)
                 mcp_tasks_complain(tasks, &err); /* it is told from memory, as long as the server lives */
+        pthread_mutex_lock(&tasks->lock);
+        task->storing = false;
+        pthread_cond_broadcast(&tasks->left);
+        pthread_mutex_unlock(&tasks->lock);
         mcp_task_tell(task);
         pthread_mutex_lock(&tasks->lock);
         if (r == 0)

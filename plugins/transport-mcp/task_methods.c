@@ -138,13 +138,6 @@ static bool lock_tasks(struct mcp_tasks *tasks, const char *id) {
 
 /* ---- tasks/get ----------------------------------------------------------------------------------------- */
 
-/* An end that is being stored is not told yet: a server that is killed now would take it back. */
-static bool is_in_store(const struct mcp_task *task) {
-        if (!mcp_task_has_ended(task->record.status))
-                return false;
-        return task->busy || (task->record.payload.size == 0 && task->record.status != MCP_TASK_CANCELLED);
-}
-
 /* 1: it is in the store. */
 static int get_own(struct mcp_tasks *tasks, const char *principal, const char *id, struct mcp_text *text) {
         struct mcp_task *task;
@@ -153,7 +146,13 @@ static int get_own(struct mcp_tasks *tasks, const char *principal, const char *i
         if (!lock_tasks(tasks, id))
                 return -ENOENT;
         task = mcp_tasks_find(tasks, principal, id);
-        if (task != NULL && !is_in_store(task)) {
+        /* An end is told when it is stored: a server that is killed before would take it back. */
+        while (task != NULL && task->storing) {
+                pthread_cond_wait(&tasks->left, &tasks->lock);
+                task = mcp_tasks_find(tasks, principal, id);
+        }
+        if (task != NULL && (task->record.payload.size > 0 || task->record.status == MCP_TASK_CANCELLED ||
+                             !mcp_task_has_ended(task->record.status))) {
                 mcp_task_write_own(task, text);
                 r = 0;
         }

@@ -14,6 +14,7 @@ struct mcp_task {
         enum mcp_revision revision;
         struct mcp_call *call; /* with a reference; NULL: it has ended */
         bool busy;             /* its record is being written, or it is about to be known */
+        bool storing;          /* it has ended, and its record does not say so yet */
         bool asks;             /* see call->pending */
         bool told_end;         /* by mcp_tasks_stop */
         uint64_t told_ns;      /* when a message was told last */
